@@ -1,0 +1,1 @@
+//! Conformance packs, scenarios, the judge and its reports, the built-in driver and the mock agent.

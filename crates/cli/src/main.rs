@@ -1,0 +1,3 @@
+//! The `pintle` binary.
+
+fn main() {}

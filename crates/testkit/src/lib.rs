@@ -1,0 +1,1 @@
+//! Fake peers, virtual-time pairs, a faulty file system and transcripts, for the tests of the other crates.

@@ -8,8 +8,7 @@ mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: cargo xtask tidy\n       cargo xtask peers [--only NAME] [--bless]\n       cargo xtask llm-peers";
+const USAGE: &str = "usage: cargo xtask tidy\n       cargo xtask peers [--only NAME] [--bless]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -17,7 +16,6 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["tidy"] => tidy::run(&root()),
         ["peers", rest @ ..] => peers::run(&root(), rest),
-        ["llm-peers"] => peers::run_llm(&root()),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

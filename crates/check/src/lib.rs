@@ -1,1 +1,4 @@
 //! Conformance packs, scenarios, the judge and its reports, the built-in driver and the mock agent.
+
+pub mod observation;
+pub mod pack;

@@ -1,1 +1,20 @@
-//! Files that survive a crash: the Fs seam, atomic replace, locks, the sanitiser, evidence runs and the pointer store.
+//! Files that survive a crash: the [`Fs`] seam, atomic replace, locks, the sanitiser, evidence runs and the pointer store.
+//!
+//! Everything here is synchronous. Whatever durability depends on goes through [`Fs`], so that a test can put a disk
+//! beneath it that loses unsynced writes, tears them, runs full or dies after any operation. This crate reads no
+//! environment and prints nothing: its caller passes the values of the variables ([`home::HomeVars`]) and reports errors.
+//!
+//! | module | what it promises |
+//! | --- | --- |
+//! | [`atomic`] | a file has its old content or its new content, whatever happens in between |
+//! | [`lock`] | one holder per lock file; a dead holder's lock is free |
+//! | [`home`] | where things are kept |
+
+pub mod atomic;
+mod fs;
+pub mod fsx;
+pub mod home;
+pub mod lock;
+
+pub use fs::{DirEntry, FileId, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow, RealFs};
+pub use fsx::{FsAction, FsError};

@@ -153,7 +153,8 @@ pub fn read_open(file: &dyn FsFile, path: &Path, limit_bytes: usize) -> Result<V
         let start = bytes.len();
         let want = chunk.min(limit_bytes.saturating_add(1) - start);
         bytes.resize(start + want, 0);
-        let got = retry(|| file.read_at(&mut bytes[start..], start as u64)).map_err(FsError::io(FsAction::Read, path))?;
+        let got =
+            retry(|| file.read_at(&mut bytes[start..], start as u64)).map_err(FsError::io(FsAction::Read, path))?;
         bytes.truncate(start + got);
         if got == 0 {
             return Ok(bytes);

@@ -126,9 +126,8 @@ mod tests {
     use super::*;
 
     fn check(vars: &[(&str, &str)], expected: Result<&str, HomeError>) {
-        let vars = HomeVars::from_lookup(|name| {
-            vars.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value))
-        });
+        let vars =
+            HomeVars::from_lookup(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, value)| OsString::from(value)));
         assert_eq!(Home::resolve(&vars), expected.map(Home::at), "{vars:?}");
     }
 

@@ -124,12 +124,8 @@ pub fn acquire(fs: &dyn Fs, path: &Path, kind: LockKind, limit: Duration) -> Res
 /// # Errors
 /// [`LockError`], but never `TimedOut`.
 pub fn try_acquire(fs: &dyn Fs, path: &Path, kind: LockKind) -> Result<Option<Lock>, LockError> {
-    match acquire_with(
-        fs,
-        path,
-        kind,
-        &Patience { limit: Duration::ZERO, elapsed: &|| Duration::ZERO, pause: &|_| {} },
-    ) {
+    match acquire_with(fs, path, kind, &Patience { limit: Duration::ZERO, elapsed: &|| Duration::ZERO, pause: &|_| {} })
+    {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::TimedOut { .. }) => Ok(None),
         Err(error) => Err(error),
@@ -187,7 +183,8 @@ pub fn acquire_with(fs: &dyn Fs, path: &Path, kind: LockKind, patience: &Patienc
 
 /// Whether the locked file still has its name. Where the system cannot tell files apart, whether anything has it.
 fn is_at(fs: &dyn Fs, file: &dyn FsFile, path: &Path) -> Result<bool, FsError> {
-    let held = file.metadata().map_err(|source| FsError::Io { action: FsAction::Stat, path: path.to_owned(), source })?;
+    let held =
+        file.metadata().map_err(|source| FsError::Io { action: FsAction::Stat, path: path.to_owned(), source })?;
     Ok(fsx::symlink_metadata(fs, path)?.is_some_and(|named| named.id == held.id) && held.links > 0)
 }
 

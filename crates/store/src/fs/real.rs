@@ -221,9 +221,7 @@ mod os {
     pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
         for pause_ms in RENAME_PAUSES_MS {
             match fs::rename(from, to) {
-                Err(error)
-                    if matches!(error.raw_os_error(), Some(ERROR_ACCESS_DENIED | ERROR_SHARING_VIOLATION)) =>
-                {
+                Err(error) if matches!(error.raw_os_error(), Some(ERROR_ACCESS_DENIED | ERROR_SHARING_VIOLATION)) => {
                     thread::sleep(Duration::from_millis(pause_ms));
                 }
                 other => return other,

@@ -333,10 +333,7 @@ impl Disk {
     }
 
     fn used_bytes(&self) -> usize {
-        self.inodes
-            .values()
-            .map(|inode| if let Node::File(file) = &inode.node { file.seen.len() } else { 0 })
-            .sum()
+        self.inodes.values().map(|inode| if let Node::File(file) = &inode.node { file.seen.len() } else { 0 }).sum()
     }
 
     fn lookup(&self, path: &Path) -> io::Result<Option<InodeId>> {

@@ -19,6 +19,8 @@ pub mod kind {
     pub const AGENT_START: &str = "agent.start";
     /// [`AcpFrame`](super::AcpFrame).
     pub const ACP_FRAME: &str = "acp.frame";
+    /// [`AcpOmitted`](super::AcpOmitted).
+    pub const ACP_OMITTED: &str = "acp.omitted";
     /// [`AgentStderr`](super::AgentStderr).
     pub const AGENT_STDERR: &str = "agent.stderr";
     /// [`AgentExit`](super::AgentExit).
@@ -39,6 +41,9 @@ pub enum Observation {
     /// A line went over stdin or stdout.
     #[serde(rename = "acp.frame")]
     Frame(AcpFrame),
+    /// Lines that were counted and not reported one by one.
+    #[serde(rename = "acp.omitted")]
+    Omitted(AcpOmitted),
     /// The agent wrote to stderr.
     #[serde(rename = "agent.stderr")]
     Stderr(AgentStderr),
@@ -59,6 +64,7 @@ impl Observation {
         match self {
             Self::Start(_) => kind::AGENT_START,
             Self::Frame(_) => kind::ACP_FRAME,
+            Self::Omitted(_) => kind::ACP_OMITTED,
             Self::Stderr(_) => kind::AGENT_STDERR,
             Self::Exit(_) => kind::AGENT_EXIT,
             Self::Descendants(_) => kind::AGENT_DESCENDANTS,
@@ -74,6 +80,7 @@ impl Observation {
         Some(match kind {
             kind::AGENT_START => serde_json::from_str(payload).map(Self::Start),
             kind::ACP_FRAME => serde_json::from_str(payload).map(Self::Frame),
+            kind::ACP_OMITTED => serde_json::from_str(payload).map(Self::Omitted),
             kind::AGENT_STDERR => serde_json::from_str(payload).map(Self::Stderr),
             kind::AGENT_EXIT => serde_json::from_str(payload).map(Self::Exit),
             kind::AGENT_DESCENDANTS => serde_json::from_str(payload).map(Self::Descendants),
@@ -169,6 +176,27 @@ impl Direction {
             Self::In => "in",
         }
     }
+}
+
+/// Payload of `acp.omitted`: consecutive lines of one direction that a driver counted instead of reporting each, because
+/// the agent floods. A driver still reports the responses and the agent's requests among them as frames of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcpOmitted {
+    /// Who wrote them.
+    pub dir: Direction,
+    /// Number of the first line.
+    pub first_line: u64,
+    /// Number of the last line.
+    pub last_line: u64,
+    /// How many lines.
+    pub count: u64,
+    /// Their length in bytes, without line endings.
+    pub bytes: u64,
+    /// When the first one was complete, in nanoseconds since the invocation began.
+    pub first_t_ns: u64,
+    /// When the last one was complete.
+    pub t_ns: u64,
 }
 
 /// Payload of `agent.stderr`: a piece of what the agent wrote, bounded by the driver (64 KiB head and tail in all).

@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | [`atomic`] | a file has its old content or its new content, whatever happens in between |
 //! | [`lock`] | one holder per lock file; a dead holder's lock is free |
+//! | [`beneath`] | a path that a peer chose cannot leave a directory |
 //! | [`home`] | where things are kept |
 
 pub mod atomic;
+pub mod beneath;
 mod fs;
 pub mod fsx;
 pub mod home;

@@ -1,1 +1,42 @@
 //! Strict JSON, RFC 8785, NDJSON framing, data frames and the JSON-RPC envelope: the one door by which a peer's bytes enter.
+//!
+//! Nothing here does IO or reads a clock. Bytes are arguments, time is an argument, the next deadline is a return value.
+//!
+//! The way of a frame in: [`Framer`] cuts the byte stream into lines, [`scan`] proves that a line is strict JSON and hands
+//! out a [`Text`], and only a [`Text`] can be decoded ([`Text::decode`], [`Envelope::parse`]). The way out: [`to_canonical`]
+//! writes our own values in canonical form (RFC 8785), [`canonicalize`] does the same for text that a peer sent.
+
+mod canon;
+mod canon_ser;
+mod data;
+mod error;
+mod frame;
+mod ids;
+mod lex;
+mod line;
+mod names;
+mod number;
+mod raw;
+mod rpc;
+mod scan;
+mod table;
+mod text;
+
+pub use canon::{CanonError, canonicalize, canonicalize_bytes, canonicalize_into};
+pub use canon_ser::{append_canonical, to_canonical};
+pub use data::{
+    DATA_HEADER_MAX_BYTES, DataDecoder, DataError, DataEvent, DataFrameHeader, STREAM_ID_MAX_BYTES, encode_data_frame,
+    encode_data_header,
+};
+pub use error::{JsonError, JsonErrorClass, JsonReason};
+pub use frame::{Framer, Line};
+pub use ids::{Digest, DigestBuilder, DigestError, InstanceId, InstanceIdError};
+pub use line::{LineError, strip_bom, strip_line_ending};
+pub use number::{IntegerError, MAX_EXACT_INTEGER, MAX_SAFE_INTEGER, SafeI64, SafeU64, parse_integer};
+pub use raw::decode_raw;
+pub use rpc::{Answer, Envelope, EnvelopeError, Id, IdField, Kind, Malformed, PeerId, VersionField, VersionRule};
+pub use scan::{
+    DEFAULT_MAX_DATA_FRAME_BYTES, MAX_ACP_LINE_BYTES, MAX_CONTROL_FRAME_BYTES, MAX_DEPTH, Profile, ScanLimits, scan,
+};
+pub use table::{RequestTable, TableError};
+pub use text::{DecodeError, DecodeReason, RootKind, Text};

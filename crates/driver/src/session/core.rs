@@ -1,0 +1,558 @@
+//! Core's end of a session.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use pintle_wire::{DEFAULT_MAX_DATA_FRAME_BYTES, DataDecoder, DataEvent, Framer, Id, RequestTable};
+
+use crate::book::StreamFault;
+use crate::codec::MAX_CONTROL_FRAME_BYTES;
+use crate::contract::{Contract, decode_free_value};
+use crate::error::ProtocolError;
+use crate::machine::{Machine, State};
+use crate::message::{Call, Message, MessageKind, Notification, Outcome, Response};
+use crate::method::Method;
+use crate::objects::Permission;
+use crate::params::{CancelParams, CompletedParams, HelloParams, InvokeParams, ObservationParams, PrepareParams};
+use crate::permission::{PermissionError, check_accepted, check_approved, check_requested};
+use crate::results::{CancelResult, CapabilitiesResult, HelloResult, PrepareResult, ResetResult, ShutdownResult};
+use crate::session::config::{CoreConfig, MAX_DETAILS_BYTES};
+use crate::session::event::{CoreEvent, Life, Output, RequestSeq};
+use crate::session::fault::{CommandError, Fault};
+use crate::session::running::Running;
+use crate::stream::{Encoder, decode_framed};
+use crate::value::FreeValue;
+use crate::version::negotiate;
+
+/// Ids of timed-out requests that are remembered, to tell a late response from a duplicate one.
+const MAX_REMEMBERED_TIMEOUTS: usize = 64;
+
+/// Core's end: sends requests, takes observations and companion streams, holds the driver to the protocol.
+///
+/// A [`Machine`] inside follows the lifecycle, a bounded table follows the requests. Any fault of the driver makes the
+/// session dead ([`Life::Dead`]); what comes after it is ignored, and the host goes on with its kill ladder. See the
+/// [module](crate#the-two-ends) for the five verbs.
+#[derive(Debug)]
+pub struct CoreSession {
+    config: CoreConfig,
+    machine: Machine,
+    life: Life,
+    framer: Framer,
+    data: DataDecoder,
+    data_open: bool,
+    /// The data frame whose payload is coming in: its stream, and whether it is the final one.
+    current_frame: Option<(Box<str>, bool)>,
+    table: RequestTable<RequestSeq, Method, Instant>,
+    next_id: RequestSeq,
+    timed_out: BTreeMap<RequestSeq, Method>,
+    hello: Option<Box<HelloResult>>,
+    approved: Vec<Permission>,
+    accepted: Vec<Permission>,
+    running: Option<Running>,
+    encoder: Encoder,
+    close: bool,
+    events: VecDeque<CoreEvent>,
+}
+
+impl CoreSession {
+    /// A session at its start.
+    pub fn new(config: CoreConfig) -> Self {
+        let max_data_frame_bytes = config.max_data_frame_bytes.min(DEFAULT_MAX_DATA_FRAME_BYTES);
+        let table = RequestTable::new(config.max_pending_requests);
+        Self {
+            config,
+            machine: Machine::new(),
+            life: Life::Alive,
+            framer: Framer::new(MAX_CONTROL_FRAME_BYTES),
+            data: DataDecoder::new(max_data_frame_bytes),
+            data_open: true,
+            current_frame: None,
+            table,
+            next_id: 1,
+            timed_out: BTreeMap::new(),
+            hello: None,
+            approved: Vec::new(),
+            accepted: Vec::new(),
+            running: None,
+            encoder: Encoder::new(),
+            close: false,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Whether the session still runs.
+    pub const fn life(&self) -> &Life {
+        &self.life
+    }
+
+    /// The state of the lifecycle, frozen once the session is over.
+    pub const fn state(&self) -> State {
+        self.machine.state()
+    }
+
+    /// The lifecycle machine, to look at.
+    pub const fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// What the driver said of itself, after the handshake.
+    pub fn driver(&self) -> Option<&HelloResult> {
+        self.hello.as_deref()
+    }
+
+    /// The permissions that the driver accepted.
+    pub fn accepted_permissions(&self) -> &[Permission] {
+        &self.accepted
+    }
+
+    /// Whether the driver may use the companion stream. If not, the host closes its end of it.
+    pub fn companion_stream_accepted(&self) -> bool {
+        self.accepted.iter().any(|permission| permission.as_str() == Permission::COMPANION_STREAM)
+    }
+
+    // Commands.
+
+    /// Offers Core's versions.
+    ///
+    /// # Errors
+    /// [`CommandError`], as for every command; the session is then as before.
+    pub fn hello(&mut self, now: Instant) -> Result<RequestSeq, CommandError> {
+        self.live()?;
+        self.in_state(Method::Hello, State::New)?;
+        let params = HelloParams { core_version_range: self.config.version_range.clone() };
+        self.request(now, Call::Hello(params))
+    }
+
+    /// Hands over plan, token, fixtures and approved permissions.
+    ///
+    /// # Errors
+    /// Permissions that were not requested, among others.
+    pub fn prepare(&mut self, now: Instant, params: PrepareParams) -> Result<RequestSeq, CommandError> {
+        self.live()?;
+        self.in_state(Method::Prepare, State::Hello)?;
+        let requested = self.hello.as_ref().map_or(&[][..], |hello| &hello.requested_permissions);
+        check_approved(&params.approved_permissions, requested)?;
+        let approved = params.approved_permissions.clone();
+        let id = self.request(now, Call::Prepare(params))?;
+        self.approved = approved;
+        Ok(id)
+    }
+
+    /// Asks again what the driver can do.
+    ///
+    /// # Errors
+    /// [`CommandError`].
+    pub fn capabilities(&mut self, now: Instant) -> Result<RequestSeq, CommandError> {
+        self.live()?;
+        self.machine.check_capabilities()?;
+        self.request(now, Call::Capabilities(None))
+    }
+
+    /// Starts an invocation. The lifecycle advances at once, because observations may overtake the response.
+    ///
+    /// # Errors
+    /// An operation that the driver did not declare, a used invocation id, a session that is not prepared.
+    pub fn invoke(&mut self, now: Instant, params: InvokeParams) -> Result<RequestSeq, CommandError> {
+        self.live()?;
+        self.not_settling(Method::Invoke)?;
+        let declared =
+            self.hello.as_ref().is_some_and(|hello| hello.capabilities.operations.contains(&params.operation));
+        if !declared && self.machine.state() == State::Prepared {
+            return Err(CommandError::Operation);
+        }
+        self.not_pending(Method::Invoke)?;
+        let running = Running::new(&params, self.config.stream_limits, self.config.verify_summary);
+        self.machine.begin_invocation(&params)?;
+        match self.request(now, Call::Invoke(params)) {
+            Ok(id) => {
+                self.running = Some(running);
+                Ok(id)
+            }
+            Err(error) => {
+                self.machine.leave_invocation();
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks the driver to end the active invocation within `deadline`. It may be repeated; the earliest deadline holds.
+    ///
+    /// # Errors
+    /// No active invocation, or a driver that did not declare cancellation.
+    pub fn cancel(&mut self, now: Instant, reason: &str, deadline: Duration) -> Result<RequestSeq, CommandError> {
+        self.live()?;
+        let Some(active) = self.machine.active_ref() else {
+            return Err(self.wrong_state(Method::Cancel));
+        };
+        if !self.hello.as_ref().is_some_and(|hello| hello.capabilities.cancellation) {
+            return Err(CommandError::Cancellation);
+        }
+        let params = CancelParams {
+            invocation_id: active.invocation_id,
+            reason: reason.into(),
+            deadline_millis: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).max(1),
+        };
+        params.validate().map_err(|error| ProtocolError::Params { method: Method::Cancel, error })?;
+        let id = self.request(now, Call::Cancel(params.clone()))?;
+        self.machine.request_cancel(&params)?;
+        if let Some(running) = &mut self.running {
+            let until = now + deadline;
+            running.cancel_deadline = Some(running.cancel_deadline.map_or(until, |earlier| earlier.min(until)));
+        }
+        Ok(id)
+    }
+
+    /// Asks the driver to forget its prepared data.
+    ///
+    /// # Errors
+    /// A session that is not prepared, or is invoking.
+    pub fn reset(&mut self, now: Instant) -> Result<RequestSeq, CommandError> {
+        self.live()?;
+        self.not_settling(Method::Reset)?;
+        self.machine.reset()?;
+        self.request(now, Call::Reset(None))
+    }
+
+    /// Ends the session.
+    ///
+    /// # Errors
+    /// A session that is not prepared, or is invoking: there the host kills the driver instead.
+    pub fn shutdown(&mut self, now: Instant) -> Result<RequestSeq, CommandError> {
+        self.live()?;
+        self.not_settling(Method::Shutdown)?;
+        self.in_state(Method::Shutdown, State::Prepared)?;
+        self.not_pending(Method::Invoke)?;
+        self.request(now, Call::Shutdown(None))
+    }
+
+    /// The host has killed the driver: late frames are ignored, nothing times out any more.
+    pub fn killed(&mut self) {
+        if self.life == Life::Alive {
+            self.end(Life::Killed);
+        }
+    }
+
+    // The five verbs.
+
+    /// Bytes of the driver's control stream.
+    pub fn feed(&mut self, now: Instant, bytes: impl Into<Bytes>) {
+        if self.life != Life::Alive {
+            return;
+        }
+        self.framer.feed(bytes.into());
+        while self.life == Life::Alive {
+            let Some(line) = self.framer.next() else { break };
+            self.take(now, decode_framed(line));
+        }
+    }
+
+    /// The driver's control stream has ended.
+    pub fn eof(&mut self, now: Instant) {
+        while self.life == Life::Alive {
+            let Some(line) = self.framer.finish() else { break };
+            self.take(now, decode_framed(line));
+        }
+        if self.life != Life::Alive {
+            return;
+        }
+        if self.machine.state() == State::Shutdown {
+            self.end(Life::Closed);
+            self.events.push_back(CoreEvent::Closed);
+        } else {
+            self.fail(Fault::Closed);
+        }
+    }
+
+    /// Bytes of the companion data stream.
+    pub fn feed_data(&mut self, now: Instant, bytes: impl Into<Bytes>) {
+        if self.life != Life::Alive {
+            return;
+        }
+        self.data.feed(bytes.into());
+        while self.life == Life::Alive {
+            match self.data.next() {
+                Ok(Some(event)) => self.take_data(event),
+                Ok(None) => break,
+                Err(error) => self.fail(Fault::Stream(error.into())),
+            }
+        }
+        self.settle(now);
+    }
+
+    /// The companion data stream has ended. No frame can come any more, so an ending invocation need not wait.
+    pub fn eof_data(&mut self, now: Instant) {
+        if self.life != Life::Alive || !self.data_open {
+            return;
+        }
+        self.data_open = false;
+        match self.data.finish() {
+            Ok(()) => self.settle(now),
+            Err(error) => self.fail(Fault::Stream(error.into())),
+        }
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<CoreEvent> {
+        self.events.pop_front()
+    }
+
+    /// The next bytes to write, or the wish to close.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        if !self.encoder.is_empty() {
+            return Some(Output::Control(self.encoder.take()));
+        }
+        std::mem::take(&mut self.close).then_some(Output::Close)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let running = self.running.as_ref().and_then(Running::deadline);
+        self.table.next_deadline().into_iter().chain(running).min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.life != Life::Alive {
+            return;
+        }
+        for (id, method) in self.table.expire(now) {
+            if self.timed_out.len() >= MAX_REMEMBERED_TIMEOUTS {
+                self.timed_out.pop_first();
+            }
+            self.timed_out.insert(id, method);
+            self.events.push_back(CoreEvent::TimedOut { method });
+        }
+        self.settle(now);
+        let overdue = self.running.as_ref().is_some_and(|running| {
+            running.ending.is_none() && running.cancel_deadline.is_some_and(|deadline| deadline <= now)
+        });
+        if overdue {
+            self.fail(Fault::CancellationTimeout);
+        }
+    }
+
+    // Frames.
+
+    fn take(&mut self, now: Instant, frame: Result<Message, ProtocolError>) {
+        let taken = match frame {
+            Ok(Message::Notification(Notification::Observation(params))) => self.observation(params),
+            Ok(Message::Notification(Notification::Completed(params))) => self.completed(now, params),
+            Ok(Message::Response(response)) => self.response(response),
+            Ok(Message::Request(_)) => Err(Fault::Direction(MessageKind::Request)),
+            Err(error) => Err(Fault::Frame(error)),
+        };
+        if let Err(fault) = taken {
+            self.fail(fault);
+        }
+    }
+
+    fn observation(&mut self, params: ObservationParams) -> Result<(), Fault> {
+        self.machine.observe(&params).map_err(Fault::Frame)?;
+        if let Some(stream) = &params.data_stream {
+            if !self.companion_stream_accepted() {
+                let needed = PermissionError::Needed(Permission::COMPANION_STREAM);
+                return Err(Fault::Permission(needed));
+            }
+            if let Some(running) = &mut self.running {
+                running.book.name(&stream.stream_id).map_err(Fault::Stream)?;
+            }
+        }
+        if let Some(summary) = self.running.as_mut().and_then(|running| running.summary.as_mut()) {
+            summary.observe(&params).map_err(Fault::Frame)?;
+        }
+        self.events.push_back(CoreEvent::Observation(params));
+        Ok(())
+    }
+
+    fn completed(&mut self, now: Instant, params: CompletedParams) -> Result<(), Fault> {
+        self.machine.complete(&params).map_err(Fault::Frame)?;
+        if let Some(running) = &mut self.running {
+            let claimed = params.summary_digest;
+            if running.summary.as_ref().is_some_and(|summary| summary.finish() != claimed) {
+                return Err(Fault::Summary);
+            }
+            running.ending = Some((params, now + self.config.stream_grace));
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Ends an invocation whose terminal notification is in, once its streams are, or cannot be any more.
+    fn settle(&mut self, now: Instant) {
+        let Some(running) = &self.running else { return };
+        let Some((_, until)) = &running.ending else { return };
+        let settled = running.book.is_settled() && self.current_frame.is_none();
+        if !settled && self.data_open && now < *until {
+            return;
+        }
+        let fault = if settled { None } else { Some(running.book.unsettled().unwrap_or(StreamFault::NotFinal)) };
+        if let Some(fault) = fault {
+            self.fail(Fault::Stream(fault));
+            return;
+        }
+        if let Some((params, _)) = self.running.take().and_then(|running| running.ending) {
+            self.events.push_back(CoreEvent::Completed(params));
+        }
+    }
+
+    fn response(&mut self, response: Response) -> Result<(), Fault> {
+        let Id::Int(id) = response.id else { return Err(Fault::UnknownResponse) };
+        let Some(method) = self.table.remove(&id) else { return Err(self.unexpected_response(id)) };
+        match response.outcome {
+            Outcome::Error(error) => {
+                let bytes = error.data.details.as_ref().map_or(0, |details| details.as_str().len());
+                if bytes > MAX_DETAILS_BYTES {
+                    return Err(Fault::Details { bytes });
+                }
+                if method == Method::Invoke {
+                    self.running = None;
+                    self.machine.leave_invocation();
+                }
+                self.events.push_back(CoreEvent::Refused { method, error });
+                Ok(())
+            }
+            Outcome::Result(result) => self.result(method, result),
+        }
+    }
+
+    fn unexpected_response(&self, id: RequestSeq) -> Fault {
+        match self.timed_out.get(&id) {
+            Some(&method) => Fault::LateResponse { method },
+            None if (1..self.next_id).contains(&id) => Fault::DuplicateResponse,
+            None => Fault::UnknownResponse,
+        }
+    }
+
+    fn result(&mut self, method: Method, result: FreeValue) -> Result<(), Fault> {
+        let event = match method {
+            Method::Hello => self.hello_result(read(method, &result)?)?,
+            Method::Prepare => self.prepare_result(read(method, &result)?)?,
+            Method::Capabilities => CoreEvent::Capabilities(read::<CapabilitiesResult>(method, &result)?.capabilities),
+            Method::Invoke => CoreEvent::InvokeAccepted { result },
+            Method::Cancel => {
+                let CancelResult { acknowledged } = read(method, &result)?;
+                CoreEvent::CancelAcknowledged { acknowledged }
+            }
+            Method::Reset => {
+                let ResetResult = read(method, &result)?;
+                CoreEvent::Reset
+            }
+            Method::Shutdown => {
+                let ShutdownResult = read(method, &result)?;
+                self.machine.shutdown().map_err(Fault::Frame)?;
+                self.close = true;
+                CoreEvent::Shutdown
+            }
+            Method::Observation | Method::Completed => return Err(Fault::UnknownResponse),
+        };
+        self.events.push_back(event);
+        Ok(())
+    }
+
+    fn hello_result(&mut self, result: HelloResult) -> Result<CoreEvent, Fault> {
+        let version = negotiate(&self.config.version_range, &result.driver_version_range).map_err(Fault::Version)?;
+        check_requested(&result.requested_permissions).map_err(Fault::Permission)?;
+        if self.config.expected_artifact.is_some_and(|expected| expected != result.identity.artifact_digest) {
+            return Err(Fault::Artifact);
+        }
+        self.machine.accept_hello().map_err(Fault::Frame)?;
+        let result = Box::new(result);
+        self.hello = Some(result.clone());
+        Ok(CoreEvent::Hello { version, result })
+    }
+
+    fn prepare_result(&mut self, result: PrepareResult) -> Result<CoreEvent, Fault> {
+        let accepted = result.accepted_permissions;
+        check_accepted(&accepted, &self.approved).map_err(Fault::Permission)?;
+        self.machine.accept_prepare().map_err(Fault::Frame)?;
+        self.accepted.clone_from(&accepted);
+        Ok(CoreEvent::Prepared { accepted })
+    }
+
+    fn take_data(&mut self, event: DataEvent) {
+        match event {
+            DataEvent::Header(header) => {
+                let entered = match &mut self.running {
+                    None => Err(StreamFault::NoInvocation),
+                    Some(running) => running.book.frame(&header),
+                };
+                if let Err(fault) = entered {
+                    self.fail(Fault::Stream(fault));
+                } else if !self.companion_stream_accepted() {
+                    self.fail(Fault::Permission(PermissionError::Needed(Permission::COMPANION_STREAM)));
+                } else if header.length == 0 {
+                    let (stream_id, is_final) = (header.stream_id.into(), header.is_final);
+                    self.events.push_back(CoreEvent::Data { stream_id, bytes: Bytes::new(), is_final });
+                } else {
+                    self.current_frame = Some((header.stream_id.into(), header.is_final));
+                }
+            }
+            DataEvent::Payload { bytes, end } => {
+                let Some((stream_id, final_frame)) = self.current_frame.take() else { return };
+                if !end {
+                    self.current_frame = Some((stream_id.clone(), final_frame));
+                }
+                self.events.push_back(CoreEvent::Data { stream_id, bytes, is_final: end && final_frame });
+            }
+        }
+    }
+
+    // Helpers.
+
+    fn request(&mut self, now: Instant, call: Call) -> Result<RequestSeq, CommandError> {
+        let (id, method) = (self.next_id, call.method());
+        if method != Method::Cancel {
+            self.not_pending(method)?;
+        }
+        self.table.insert(id, method, Some(now + self.config.request_timeout))?;
+        if let Err(error) = self.encoder.encode(&Message::request(Id::Int(id), call)) {
+            self.table.remove(&id);
+            return Err(error.into());
+        }
+        self.next_id += 1;
+        Ok(id)
+    }
+
+    fn live(&self) -> Result<(), CommandError> {
+        if self.life == Life::Alive { Ok(()) } else { Err(CommandError::Over) }
+    }
+
+    fn in_state(&self, method: Method, state: State) -> Result<(), CommandError> {
+        if self.machine.state() == state { Ok(()) } else { Err(self.wrong_state(method)) }
+    }
+
+    fn wrong_state(&self, method: Method) -> CommandError {
+        CommandError::Protocol(ProtocolError::wrong_state(method, self.machine.state()))
+    }
+
+    fn not_pending(&self, method: Method) -> Result<(), CommandError> {
+        if self.table.iter().any(|(_, pending)| *pending == method) {
+            return Err(CommandError::Busy(method, "its answer is awaited"));
+        }
+        Ok(())
+    }
+
+    fn not_settling(&self, method: Method) -> Result<(), CommandError> {
+        if self.running.as_ref().is_some_and(|running| running.ending.is_some()) {
+            return Err(CommandError::Busy(method, "streams of the last invocation are coming in"));
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, fault: Fault) {
+        self.end(Life::Dead(fault.clone()));
+        self.events.push_back(CoreEvent::Fault(fault));
+    }
+
+    fn end(&mut self, life: Life) {
+        self.life = life;
+        self.running = None;
+        self.current_frame = None;
+        self.table.drain();
+    }
+}
+
+fn read<T: Contract>(method: Method, result: &FreeValue) -> Result<T, Fault> {
+    decode_free_value(result).map_err(|error| Fault::Result { method, error })
+}

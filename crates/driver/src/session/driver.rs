@@ -1,0 +1,558 @@
+//! The driver's end of a session.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use bytes::Bytes;
+use pintle_wire::{
+    DEFAULT_MAX_DATA_FRAME_BYTES, DataError, DataFrameHeader, Digest, Framer, Id, Line, SafeU64, encode_data_frame,
+};
+
+use crate::book::{StreamBook, StreamFault};
+use crate::class::ErrorClass;
+use crate::codec::MAX_CONTROL_FRAME_BYTES;
+use crate::contract::Contract;
+use crate::envelope::recover_id;
+use crate::error::ProtocolError;
+use crate::machine::{Machine, State};
+use crate::message::{Call, Message, Notification, Outcome, Request, Response, RpcError};
+use crate::method::Method;
+use crate::objects::{CompanionStreamRef, Permission, TerminalStatus};
+use crate::params::{CancelParams, CompletedParams, HelloParams, InvokeParams, ObservationParams, PrepareParams};
+use crate::permission::{check_accepted, check_approved};
+use crate::results::{CancelResult, CapabilitiesResult, PrepareResult, ResetResult, ShutdownResult};
+use crate::session::config::{DriverConfig, MAX_DETAILS_BYTES};
+use crate::session::event::{DriverEvent, Life, Output};
+use crate::session::fault::{CommandError, Fault};
+use crate::stream::{Encoder, decode_framed};
+use crate::summary::SummaryDigest;
+use crate::value::FreeValue;
+use crate::version::negotiate;
+
+/// What an observation carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ObservationBody {
+    /// Nothing but its kind and time.
+    None,
+    /// The payload itself. The whole frame may have 1 MiB.
+    Payload(FreeValue),
+    /// A companion stream by its id; send its bytes with [`DriverSession::send_data`], before or after.
+    Stream(Box<str>),
+}
+
+/// The driver's end: answers requests, numbers observations, computes the summary, keeps its own streams in order.
+///
+/// What needs no decision is answered here: the handshake, capability queries, the receipt of a cancel, everything out of
+/// order. For the rest the application sees an event and answers it. See the [module](crate#the-two-ends) for the five
+/// verbs.
+#[derive(Debug)]
+pub struct DriverSession {
+    config: DriverConfig,
+    machine: Machine,
+    life: Life,
+    framer: Framer,
+    /// The request that waits for the application's answer. A serial session has one at most.
+    pending: Option<(Id, Pending)>,
+    approved: Vec<Permission>,
+    accepted: Vec<Permission>,
+    invocation: Option<Invocation>,
+    encoder: Encoder,
+    data: VecDeque<Bytes>,
+    data_bytes: usize,
+    close: bool,
+    events: VecDeque<DriverEvent>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    Prepare,
+    Invoke,
+    Reset,
+    Shutdown,
+}
+
+impl Pending {
+    const fn method(self) -> Method {
+        match self {
+            Self::Prepare => Method::Prepare,
+            Self::Invoke => Method::Invoke,
+            Self::Reset => Method::Reset,
+            Self::Shutdown => Method::Shutdown,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Invocation {
+    params: InvokeParams,
+    next_sequence: u64,
+    summary: SummaryDigest,
+    book: StreamBook,
+    /// The next sequence of each stream, kept by the book's rules.
+    streams: BTreeMap<Box<str>, u64>,
+}
+
+impl DriverSession {
+    /// A session at its start.
+    ///
+    /// # Errors
+    /// A hello result that does not validate.
+    pub fn new(config: DriverConfig) -> Result<Self, CommandError> {
+        config.hello.validate().map_err(ProtocolError::Contract)?;
+        Ok(Self {
+            config,
+            machine: Machine::new(),
+            life: Life::Alive,
+            framer: Framer::new(MAX_CONTROL_FRAME_BYTES),
+            pending: None,
+            approved: Vec::new(),
+            accepted: Vec::new(),
+            invocation: None,
+            encoder: Encoder::new(),
+            data: VecDeque::new(),
+            data_bytes: 0,
+            close: false,
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Whether the session still runs.
+    pub const fn life(&self) -> &Life {
+        &self.life
+    }
+
+    /// The state of the lifecycle.
+    pub const fn state(&self) -> State {
+        self.machine.state()
+    }
+
+    /// The lifecycle machine, to look at.
+    pub const fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The permissions that this driver accepted.
+    pub fn accepted_permissions(&self) -> &[Permission] {
+        &self.accepted
+    }
+
+    /// Bytes that wait to be written.
+    pub fn queued_bytes(&self) -> usize {
+        self.encoder.len() + self.data_bytes
+    }
+
+    // Answers.
+
+    /// Takes the plan with some of the approved permissions.
+    ///
+    /// # Errors
+    /// Permissions that were not approved; nothing to answer.
+    pub fn accept_prepare(&mut self, accepted: Vec<Permission>) -> Result<(), CommandError> {
+        self.expect_pending(Pending::Prepare)?;
+        check_accepted(&accepted, &self.approved)?;
+        self.machine.accept_prepare()?;
+        self.accepted.clone_from(&accepted);
+        self.answer(&PrepareResult { accepted_permissions: accepted })
+    }
+
+    /// Takes the invocation. From here on the session observes, and ends with [`complete`](Self::complete).
+    ///
+    /// # Errors
+    /// Nothing to answer.
+    pub fn accept_invoke(&mut self) -> Result<(), CommandError> {
+        self.expect_pending(Pending::Invoke)?;
+        let Some((id, _)) = self.pending.take() else { return Ok(()) };
+        self.respond(id, Outcome::Result(FreeValue::empty_object()));
+        Ok(())
+    }
+
+    /// Has forgotten its prepared data.
+    ///
+    /// # Errors
+    /// Nothing to answer.
+    pub fn accept_reset(&mut self) -> Result<(), CommandError> {
+        self.expect_pending(Pending::Reset)?;
+        self.answer(&ResetResult)
+    }
+
+    /// Ends the session; [`Output::Close`] follows the answer.
+    ///
+    /// # Errors
+    /// Nothing to answer.
+    pub fn accept_shutdown(&mut self) -> Result<(), CommandError> {
+        self.expect_pending(Pending::Shutdown)?;
+        self.machine.shutdown()?;
+        self.answer(&ShutdownResult)?;
+        self.life = Life::Closed;
+        self.close = true;
+        Ok(())
+    }
+
+    /// Refuses whatever waits for an answer.
+    ///
+    /// # Errors
+    /// Nothing to answer, an error that does not validate, details over 16 KiB.
+    pub fn refuse(&mut self, error: RpcError) -> Result<(), CommandError> {
+        error.validate().map_err(ProtocolError::ErrorObject)?;
+        let bytes = error.data.details.as_ref().map_or(0, |details| details.as_str().len());
+        if bytes > MAX_DETAILS_BYTES {
+            return Err(CommandError::Details { bytes });
+        }
+        let Some((id, pending)) = self.pending.take() else {
+            return Err(CommandError::NothingPending(Method::Invoke));
+        };
+        if pending == Pending::Invoke {
+            self.invocation = None;
+            self.machine.leave_invocation();
+        }
+        self.respond(id, Outcome::Error(error));
+        Ok(())
+    }
+
+    // The invocation.
+
+    /// Reports one thing that was seen, and returns its sequence.
+    ///
+    /// # Errors
+    /// No accepted invocation; a stream without permission for one; [`CommandError::QueueFull`] when
+    /// [`max_queued_bytes`](DriverConfig::max_queued_bytes) wait already: write, then call it again. Cancel safe: nothing was
+    /// taken on an error.
+    pub fn observe(&mut self, kind: &str, monotonic_ns: u64, body: &ObservationBody) -> Result<u64, CommandError> {
+        self.room()?;
+        self.accepted_invocation(Method::Observation)?;
+        if matches!(body, ObservationBody::Stream(_)) && !self.companion_stream_accepted() {
+            return Err(CommandError::companion_stream_needed());
+        }
+        let Some(invocation) = &mut self.invocation else { return Err(CommandError::Over) };
+        let sequence = invocation.next_sequence;
+        let params = ObservationParams {
+            invocation_id: invocation.params.invocation_id,
+            attempt_id: invocation.params.attempt_id,
+            sequence,
+            kind: kind.into(),
+            monotonic_ns,
+            payload: if let ObservationBody::Payload(payload) = body { Some(payload.clone()) } else { None },
+            data_stream: if let ObservationBody::Stream(stream_id) = body {
+                Some(CompanionStreamRef { stream_id: stream_id.clone() })
+            } else {
+                None
+            },
+        };
+        // The frame is encoded first: it is the step that can fail, and it leaves nothing behind when it does. The machine
+        // takes whatever number is next, so an observation cannot fail there.
+        let start = self.encoder.len();
+        if let Some(stream) = &params.data_stream {
+            invocation.book.name(&stream.stream_id)?;
+        }
+        let message = Message::Notification(Notification::Observation(params));
+        self.encoder.encode(&message)?;
+        self.machine.apply(&message)?;
+        invocation.summary.frame(&self.encoder.as_bytes()[start..]);
+        invocation.next_sequence += 1;
+        Ok(sequence)
+    }
+
+    /// Sends one frame of a companion stream. The stream's sequence is kept here; `is_final` ends it.
+    ///
+    /// # Errors
+    /// No accepted invocation, no permission, a payload over the frame bound, a frame after the final one, a full queue.
+    pub fn send_data(&mut self, stream_id: &str, payload: &[u8], is_final: bool) -> Result<(), CommandError> {
+        self.room()?;
+        self.accepted_invocation(Method::Observation)?;
+        if !self.companion_stream_accepted() {
+            return Err(CommandError::companion_stream_needed());
+        }
+        let max_payload_bytes = self.max_data_frame_bytes();
+        let Some(invocation) = &mut self.invocation else { return Err(CommandError::Over) };
+        let sequence = invocation.streams.get(stream_id).copied().unwrap_or(0);
+        let too_large = || {
+            let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+            StreamFault::Frame(DataError::PayloadTooLarge { bytes, limit_bytes: max_payload_bytes })
+        };
+        let header = DataFrameHeader {
+            attempt_id: invocation.params.attempt_id,
+            is_final,
+            invocation_id: invocation.params.invocation_id,
+            length: u32::try_from(payload.len()).map_err(|_| too_large())?,
+            sequence: SafeU64::new(sequence).map_err(|_| StreamFault::StreamId)?,
+            stream_id: stream_id.to_owned(),
+        };
+        let mut frame = Vec::with_capacity(256 + payload.len());
+        encode_data_frame(&header, payload, max_payload_bytes, &mut frame).map_err(StreamFault::Frame)?;
+        invocation.book.frame(&header)?;
+        invocation.streams.insert(stream_id.into(), sequence + 1);
+        self.data_bytes += frame.len();
+        self.data.push_back(frame.into());
+        Ok(())
+    }
+
+    /// Ends the invocation, and returns the summary digest that Core gets.
+    ///
+    /// # Errors
+    /// No accepted invocation; a stream that is not both named and final.
+    pub fn complete(&mut self, status: TerminalStatus) -> Result<Digest, CommandError> {
+        self.accepted_invocation(Method::Completed)?;
+        let Some(invocation) = &self.invocation else { return Err(CommandError::Over) };
+        if let Some(fault) = invocation.book.unsettled() {
+            return Err(fault.into());
+        }
+        let summary_digest = invocation.summary.finish();
+        let params = CompletedParams {
+            invocation_id: invocation.params.invocation_id,
+            attempt_id: invocation.params.attempt_id,
+            status,
+            last_sequence: invocation.next_sequence.checked_sub(1),
+            summary_digest,
+        };
+        self.machine.complete(&params)?;
+        self.invocation = None;
+        self.encoder.encode(&Message::Notification(Notification::Completed(params)))?;
+        Ok(summary_digest)
+    }
+
+    /// The bound of one data frame's payload in bytes.
+    pub fn max_data_frame_bytes(&self) -> usize {
+        self.config.max_data_frame_bytes.min(DEFAULT_MAX_DATA_FRAME_BYTES)
+    }
+
+    // The five verbs.
+
+    /// Bytes of Core's control stream. The driver's end keeps no deadlines, so `now` only completes the set of verbs.
+    pub fn feed(&mut self, _now: Instant, bytes: impl Into<Bytes>) {
+        if self.life != Life::Alive {
+            return;
+        }
+        self.framer.feed(bytes.into());
+        while self.life == Life::Alive {
+            let Some(line) = self.framer.next() else { break };
+            self.take(line);
+        }
+    }
+
+    /// Core's control stream has ended: stop everything.
+    pub fn eof(&mut self, _now: Instant) {
+        while self.life == Life::Alive {
+            let Some(line) = self.framer.finish() else { break };
+            self.take(line);
+        }
+        if self.life == Life::Alive {
+            self.life = if self.machine.state() == State::Shutdown { Life::Closed } else { Life::Dead(Fault::Closed) };
+            self.pending = None;
+            self.invocation = None;
+        }
+        self.events.push_back(DriverEvent::Closed);
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<DriverEvent> {
+        self.events.pop_front()
+    }
+
+    /// The next bytes to write, or the wish to close. Control frames come coalesced.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        if !self.encoder.is_empty() {
+            return Some(Output::Control(self.encoder.take()));
+        }
+        if let Some(frame) = self.data.pop_front() {
+            self.data_bytes -= frame.len();
+            return Some(Output::Data(frame));
+        }
+        std::mem::take(&mut self.close).then_some(Output::Close)
+    }
+
+    /// Always `None`: it is Core that measures time.
+    pub const fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Does nothing; see [`poll_timeout`](Self::poll_timeout).
+    pub const fn handle_timeout(&mut self, _now: Instant) {}
+
+    // Requests.
+
+    fn take(&mut self, line: Line) {
+        let id = if let Line::Complete(bytes) = &line { recover_id(bytes) } else { None };
+        match decode_framed(line) {
+            Ok(Message::Request(request)) => self.request(request),
+            Ok(Message::Notification(_) | Message::Response(_)) => self.events.push_back(DriverEvent::Unexpected),
+            Err(error) => {
+                if let Some(id) = id.filter(|id| !self.is_pending(id)) {
+                    self.refuse_request(id, error.clone().into());
+                }
+                self.events.push_back(DriverEvent::Malformed(error));
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request) {
+        let Request { id, call } = request;
+        if self.is_pending(&id) {
+            // An answer would hit the first request of that id.
+            self.events.push_back(DriverEvent::Unexpected);
+            return;
+        }
+        let busy = self.pending.is_some() && !matches!(call, Call::Cancel(_) | Call::Capabilities(_));
+        let taken = match call {
+            _ if busy => Err(self.wrong_state(call.method())),
+            Call::Hello(params) => self.hello(&id, &params),
+            Call::Prepare(params) => self.prepare(&id, params),
+            Call::Capabilities(_) => self.capabilities(&id),
+            Call::Invoke(params) => self.invoke(&id, params),
+            Call::Cancel(params) => self.cancel(&id, params),
+            Call::Reset(_) => {
+                self.machine.reset().map(|()| self.wait(&id, Pending::Reset, DriverEvent::Reset)).map_err(Into::into)
+            }
+            Call::Shutdown(_) => self
+                .in_state(Method::Shutdown, State::Prepared)
+                .map(|()| self.wait(&id, Pending::Shutdown, DriverEvent::Shutdown)),
+        };
+        if let Err(error) = taken {
+            self.refuse_request(id, error);
+        }
+    }
+
+    fn hello(&mut self, id: &Id, params: &HelloParams) -> Result<(), Refusal> {
+        self.in_state(Method::Hello, State::New)?;
+        let version = negotiate(&params.core_version_range, &self.config.hello.driver_version_range)
+            .map_err(|error| Refusal::new(ErrorClass::UnsupportedRpcVersion, error.to_string()))?;
+        let result = Message::result(id.clone(), &self.config.hello)?;
+        self.machine.accept_hello()?;
+        self.encoder.encode(&result)?;
+        self.events.push_back(DriverEvent::Hello { version });
+        Ok(())
+    }
+
+    fn prepare(&mut self, id: &Id, params: PrepareParams) -> Result<(), Refusal> {
+        self.in_state(Method::Prepare, State::Hello)?;
+        check_approved(&params.approved_permissions, &self.config.hello.requested_permissions)
+            .map_err(|error| Refusal::new(ErrorClass::PermissionDenied, error.to_string()))?;
+        self.approved.clone_from(&params.approved_permissions);
+        self.wait(id, Pending::Prepare, DriverEvent::Prepare(params));
+        Ok(())
+    }
+
+    fn capabilities(&mut self, id: &Id) -> Result<(), Refusal> {
+        self.machine.check_capabilities()?;
+        let capabilities = self.config.hello.capabilities.clone();
+        self.encoder.encode(&Message::result(id.clone(), &CapabilitiesResult { capabilities })?)?;
+        Ok(())
+    }
+
+    fn invoke(&mut self, id: &Id, params: InvokeParams) -> Result<(), Refusal> {
+        let declared = self.config.hello.capabilities.operations.contains(&params.operation);
+        if !declared && self.machine.state() == State::Prepared {
+            let message = "the operation is not declared";
+            return Err(Refusal::new(ErrorClass::CapabilityMismatch, message));
+        }
+        self.machine.begin_invocation(&params)?;
+        let book = StreamBook::new(params.invocation_id, params.attempt_id, self.config.stream_limits);
+        self.invocation = Some(Invocation {
+            params: params.clone(),
+            next_sequence: 0,
+            summary: SummaryDigest::new(),
+            book,
+            streams: BTreeMap::new(),
+        });
+        self.wait(id, Pending::Invoke, DriverEvent::Invoke(params));
+        Ok(())
+    }
+
+    fn cancel(&mut self, id: &Id, params: CancelParams) -> Result<(), Refusal> {
+        if !self.config.hello.capabilities.cancellation {
+            return Err(Refusal::new(ErrorClass::CapabilityMismatch, "cancellation is not declared"));
+        }
+        self.machine.request_cancel(&params)?;
+        self.encoder.encode(&Message::result(id.clone(), &CancelResult { acknowledged: true })?)?;
+        self.events.push_back(DriverEvent::Cancel(params));
+        Ok(())
+    }
+
+    // Helpers.
+
+    fn wait(&mut self, id: &Id, pending: Pending, event: DriverEvent) {
+        self.pending = Some((id.clone(), pending));
+        self.events.push_back(event);
+    }
+
+    fn is_pending(&self, id: &Id) -> bool {
+        self.pending.as_ref().is_some_and(|(pending, _)| pending == id)
+    }
+
+    fn expect_pending(&self, wanted: Pending) -> Result<(), CommandError> {
+        match &self.pending {
+            Some((_, pending)) if *pending == wanted => Ok(()),
+            _ => Err(CommandError::NothingPending(wanted.method())),
+        }
+    }
+
+    fn answer<T: Contract>(&mut self, result: &T) -> Result<(), CommandError> {
+        if let Some((id, _)) = self.pending.take() {
+            self.encoder.encode(&Message::result(id, result)?)?;
+        }
+        Ok(())
+    }
+
+    /// An answer that was built here can be encoded; if a free value made it too large, its request fails instead.
+    fn respond(&mut self, id: Id, outcome: Outcome) {
+        let message = Message::Response(Response { id: id.clone(), outcome });
+        if let Err(error) = self.encoder.encode(&message) {
+            self.refuse_request(id, error.into());
+        }
+    }
+
+    fn refuse_request(&mut self, id: Id, refusal: Refusal) {
+        // An id that was decoded and a short message of ours fit into a frame, or the id alone fills it: then there is no
+        // answer that could be sent.
+        let _ = self.encoder.encode(&Message::error(id, RpcError::new(refusal.class, refusal.message)));
+    }
+
+    fn in_state(&self, method: Method, state: State) -> Result<(), Refusal> {
+        if self.machine.state() == state { Ok(()) } else { Err(self.wrong_state(method)) }
+    }
+
+    fn wrong_state(&self, method: Method) -> Refusal {
+        ProtocolError::wrong_state(method, self.machine.state()).into()
+    }
+
+    fn accepted_invocation(&self, method: Method) -> Result<(), CommandError> {
+        if self.life != Life::Alive {
+            return Err(CommandError::Over);
+        }
+        if self.invocation.is_none() {
+            return Err(ProtocolError::wrong_state(method, self.machine.state()).into());
+        }
+        if matches!(self.pending, Some((_, Pending::Invoke))) {
+            return Err(CommandError::Busy(method, "the invocation was not accepted yet"));
+        }
+        Ok(())
+    }
+
+    fn companion_stream_accepted(&self) -> bool {
+        self.accepted.iter().any(|permission| permission.as_str() == Permission::COMPANION_STREAM)
+    }
+
+    fn room(&self) -> Result<(), CommandError> {
+        if self.queued_bytes() < self.config.max_queued_bytes {
+            return Ok(());
+        }
+        Err(CommandError::QueueFull { limit: self.config.max_queued_bytes })
+    }
+}
+
+/// Why a request is refused: a class and words of ours.
+struct Refusal {
+    class: ErrorClass,
+    message: String,
+}
+
+impl Refusal {
+    fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+        Self { class, message: message.into() }
+    }
+}
+
+impl From<ProtocolError> for Refusal {
+    fn from(error: ProtocolError) -> Self {
+        Self::new(error.class(), error.to_string())
+    }
+}

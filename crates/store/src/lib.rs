@@ -10,6 +10,7 @@
 //! | [`lock`] | one holder per lock file; a dead holder's lock is free |
 //! | [`beneath`] | a path that a peer chose cannot leave a directory |
 //! | [`home`] | where things are kept |
+//! | [`settings`] | edits of other programs' files: all or none, with a backup |
 
 pub mod atomic;
 pub mod beneath;
@@ -17,6 +18,7 @@ mod fs;
 pub mod fsx;
 pub mod home;
 pub mod lock;
+pub mod settings;
 
 pub use fs::{DirEntry, FileId, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow, RealFs};
 pub use fsx::{FsAction, FsError};

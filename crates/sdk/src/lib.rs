@@ -1,1 +1,6 @@
 //! Build ACP agents and clients, and Driver RPC drivers, that cannot deadlock, flood or leak children.
+
+pub mod process;
+pub mod shim;
+#[cfg(target_os = "linux")]
+mod sys;

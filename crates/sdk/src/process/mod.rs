@@ -1,0 +1,52 @@
+//! Child processes that do not outlive their owner.
+//!
+//! [`Process::spawn`] starts a program through the keeper ([`crate::shim`]): whatever it starts in turn, however detached,
+//! is gone when the [`Process`] is dropped, when this process panics, exits or is killed. Its standard streams are
+//! true asynchronous pipes, its standard error is drained and bounded, its environment is exactly what is passed.
+//!
+//! ```no_run
+//! use pintle_sdk::process::{Environment, Ladder, Launch, Process, Program, Shim};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let path = std::env::var_os("PATH");
+//! let base = std::env::current_dir()?;
+//! let mut launch = Launch::new(Program::find("my-agent", path.as_deref(), &base)?);
+//! launch.args = vec!["--acp".into()];
+//! launch.env = Environment::agent_allowlist(std::env::vars_os());
+//! launch.shim = Shim::find(None, path.as_deref(), &base);
+//! let mut agent = Process::spawn(launch).await?;
+//! let (stdin, stdout) = (agent.take_stdin(), agent.take_stdout());
+//! // ... speak ...
+//! # let _ = (stdin, stdout);
+//! let outcome = agent.shut_down(Ladder::default()).await;
+//! println!("{:?}", outcome.exit);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What the keeper cannot promise is in [`Isolation`]; what it costs is one more exec, 0.5 to 1 ms, whatever the size of
+//! this process: nothing here forks it.
+
+#[cfg(unix)]
+mod bare;
+#[cfg(unix)]
+mod child;
+mod environment;
+mod error;
+#[cfg(target_os = "linux")]
+mod kept;
+mod launch;
+pub(crate) mod outcome;
+mod program;
+#[cfg(target_os = "linux")]
+pub(crate) mod protocol;
+mod stderr;
+
+#[cfg(unix)]
+pub use child::{ChildStderr, ChildStdin, ChildStdout, Process, Signal};
+pub use environment::Environment;
+pub use error::SpawnError;
+pub use launch::{Ladder, Launch, Shim, Stderr};
+pub use outcome::{Descendants, Exit, Found, Isolation, NoIsolation, Outcome};
+pub use program::{Program, ProgramError};
+pub use stderr::{Captured, STDERR_HEAD_BYTES, STDERR_TAIL_BYTES, StderrCapture};

@@ -1,0 +1,57 @@
+//! The body of `pintle __exec`: the keeper that stands between an owner and a child.
+//!
+//! An owner cannot promise by itself that nothing outlives it: it may be killed, and what it started may have started
+//! more, in sessions of their own. So it starts a keeper, and the keeper starts the child. The keeper is the subreaper of
+//! everything below it: a process whose parent dies becomes the keeper's child, however it was detached. It holds a socket
+//! from its owner, and when that ends (the owner dropped it, exited, or was killed) it kills all there is. It never reaps
+//! the child before it has signalled the child's group, because the number of a reaped process may be given to another.
+//!
+//! A program that wants the same for its children, without a `pintle` binary beside it, calls [`run`] first thing in its
+//! `main` when its first argument is [`ARG`], and passes its own path as [`crate::process::Shim`].
+
+#[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(target_os = "linux")]
+mod order;
+#[cfg(target_os = "linux")]
+mod tree;
+
+use std::io;
+
+/// The first argument of a process that is to be a keeper.
+pub const ARG: &str = "__exec";
+
+/// Why a process cannot be a keeper.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShimError {
+    /// Standard input is not the socket of an owner: somebody typed the command.
+    #[error("run the keeper: it is started by pintle itself, with a socket as standard input")]
+    NotStartedByOwner,
+    /// The owner went away before it said what to run.
+    #[error("run the keeper: its owner is gone")]
+    OwnerGone,
+    /// The system refused what a keeper needs.
+    #[error("run the keeper")]
+    Setup {
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// This system has no subreaper.
+    #[error("run the keeper: this system has no subreaper")]
+    Platform,
+}
+
+/// Runs the keeper until nothing is left to keep.
+///
+/// Call it before anything else in `main`, with one thread and nothing open: it closes every descriptor from 3 on, resets
+/// signals, and makes this process the leader of a new session. The environment and the arguments do not matter to it.
+///
+/// # Errors
+/// [`ShimError`]; what went wrong with the child is told to the owner instead.
+pub fn run() -> Result<(), ShimError> {
+    #[cfg(target_os = "linux")]
+    return keeper::run();
+    #[cfg(not(target_os = "linux"))]
+    Err(ShimError::Platform)
+}

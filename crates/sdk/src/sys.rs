@@ -1,0 +1,155 @@
+//! What neither std nor rustix offers: signal masks, dispositions and a descriptor for signals. The one module of this
+//! crate that may be unsafe.
+
+#![expect(unsafe_code, reason = "signal masks, signalfd and tokio's registration of descriptors have no safe wrapper")]
+
+use std::{
+    io, mem,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    ptr,
+};
+
+use tokio::io::{Interest, unix::AsyncFd};
+
+use crate::process::Exit;
+
+/// Signals that a keeper takes from a descriptor: a child changed, or somebody asks the keeper to go.
+const TAKEN: [libc::c_int; 5] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+
+/// Signals of this process, readable from a descriptor instead of being delivered.
+#[derive(Debug)]
+pub(crate) struct Signals(OwnedFd);
+
+/// What [`Signals::drain`] found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Drained {
+    /// One of TERM, INT, HUP, QUIT arrived.
+    pub(crate) asked_to_go: bool,
+}
+
+impl Signals {
+    /// Blocks the signals that a keeper takes, and opens a descriptor for them. Call it in a process of one thread.
+    pub(crate) fn take() -> io::Result<Self> {
+        let set = signal_set(&TAKEN);
+        // SAFETY: `set` is initialised and outlives the call; the old mask is not asked for.
+        check(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) })?;
+        // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+        let fd = check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) })?;
+        // SAFETY: signalfd has just returned this descriptor, and nobody else has it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Empties the descriptor.
+    pub(crate) fn drain(&self) -> Drained {
+        let mut drained = Drained::default();
+        loop {
+            let mut info = mem::MaybeUninit::<libc::signalfd_siginfo>::uninit();
+            let size = size_of::<libc::signalfd_siginfo>();
+            // SAFETY: the buffer has `size` writable bytes and outlives the call.
+            let got = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+            if usize::try_from(got) != Ok(size) {
+                return drained;
+            }
+            // SAFETY: the kernel has filled the whole of it.
+            let signo = unsafe { info.assume_init() }.ssi_signo;
+            drained.asked_to_go |= signo != libc::SIGCHLD.cast_unsigned();
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A descriptor whose readiness to be read can be awaited.
+pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open for as long as it lives, always gives the same number, and the `AsyncFd` takes it.
+    unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }.map_err(io::Error::from)
+}
+
+/// A child that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Dead {
+    pub(crate) pid: libc::pid_t,
+    pub(crate) exit: Exit,
+}
+
+/// Whether a look at an ended child takes it out of the process table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It stays, and its number with it.
+    Peek,
+    /// Its number is free for others from here on.
+    Reap,
+}
+
+/// A child that has ended, any one, without waiting. `Ok(None)` where none has; an error where there is no child at all.
+///
+/// (rustix's `waitid` does not tell which child it was.)
+pub(crate) fn ended_child(look: Look) -> io::Result<Option<Dead>> {
+    let options = libc::WEXITED | libc::WNOHANG | if look == Look::Peek { libc::WNOWAIT } else { 0 };
+    let mut info = mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: `info` has room for what the kernel writes and outlives the call.
+    check(unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options) })?;
+    // SAFETY: all zeros is a valid value, and the kernel has written over it where a child has ended.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: the fields of a child's end are the ones that waitid fills; zeros otherwise.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    if pid == 0 {
+        return Ok(None);
+    }
+    let exit = if info.si_code == libc::CLD_EXITED { Exit::Code(status) } else { Exit::Signal(status) };
+    Ok(Some(Dead { pid, exit }))
+}
+
+/// Gives back what a parent may have taken away: no signal blocked, none ignored. A program started from a shell's
+/// background job, or by a thread with a mask, would pass both on to its children.
+///
+/// SIGPIPE stays ignored here (std's `Command` gives it back to the child).
+pub(crate) fn reset_signals() -> io::Result<()> {
+    let none = signal_set(&[]);
+    // SAFETY: `none` is initialised and outlives the call; the old mask is not asked for.
+    check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut()) })?;
+    for signo in 1..=libc::SIGRTMAX() {
+        if !matches!(signo, libc::SIGPIPE | libc::SIGKILL | libc::SIGSTOP | libc::SIGSEGV | libc::SIGBUS) {
+            // SAFETY: the default action is not a function of ours. An invalid number is refused without effect.
+            unsafe { libc::signal(signo, libc::SIG_DFL) };
+        }
+    }
+    Ok(())
+}
+
+/// Closes every descriptor from 3 on: what the parent leaked must not reach the child.
+///
+/// # Safety
+/// Nothing in this process may own a descriptor from 3 on: call it first thing in `main`, with one thread.
+pub(crate) unsafe fn close_inherited() -> io::Result<()> {
+    let open: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd >= 3)
+        .collect();
+    for fd in open {
+        // SAFETY: by this function's contract nobody owns it. The listing's own descriptor is closed by now: closing it
+        // again is refused.
+        unsafe { libc::close(fd) };
+    }
+    Ok(())
+}
+
+fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
+    let mut set = mem::MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises the set that it is given; sigaddset changes an initialised one.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signo in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signo);
+        }
+        set.assume_init()
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -11,8 +11,8 @@ use std::{
 };
 
 use pintle_sdk::process::{
-    Descendants, Exit, Isolation, Ladder, Launch, NoIsolation, Outcome, Process, Program, Shim, Signal,
-    SpawnError, Stderr,
+    Descendants, Exit, Isolation, Ladder, Launch, NoIsolation, Outcome, Process, Program, Shim, Signal, SpawnError,
+    Stderr,
 };
 use pintle_testkit::deaths::Watched;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};

@@ -155,6 +155,16 @@ impl StreamBook {
         Ok(())
     }
 
+    /// The sequence of a stream's next frame.
+    pub(crate) fn next_sequence(&self, stream_id: &str) -> u64 {
+        self.streams.get(stream_id).map_or(0, |stream| stream.next)
+    }
+
+    /// The streams that were named and have no final frame.
+    pub(crate) fn named_and_open(&self) -> Vec<Box<str>> {
+        self.streams.iter().filter(|(_, stream)| stream.named && !stream.is_final).map(|(id, _)| id.clone()).collect()
+    }
+
     /// Whether every stream is named and final.
     pub(crate) const fn is_settled(&self) -> bool {
         self.open == 0

@@ -4,3 +4,5 @@ pub mod process;
 pub mod shim;
 #[cfg(target_os = "linux")]
 mod sys;
+
+pub mod driver;

@@ -1,6 +1,6 @@
 //! The driver's end of a session.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -88,8 +88,6 @@ struct Invocation {
     next_sequence: u64,
     summary: SummaryDigest,
     book: StreamBook,
-    /// The next sequence of each stream, kept by the book's rules.
-    streams: BTreeMap<Box<str>, u64>,
 }
 
 impl DriverSession {
@@ -139,6 +137,11 @@ impl DriverSession {
     /// Bytes that wait to be written.
     pub fn queued_bytes(&self) -> usize {
         self.encoder.len() + self.data_bytes
+    }
+
+    /// Bytes of control frames among them.
+    pub fn queued_control_bytes(&self) -> usize {
+        self.encoder.len()
     }
 
     // Answers.
@@ -258,13 +261,17 @@ impl DriverSession {
     /// No accepted invocation, no permission, a payload over the frame bound, a frame after the final one, a full queue.
     pub fn send_data(&mut self, stream_id: &str, payload: &[u8], is_final: bool) -> Result<(), CommandError> {
         self.room()?;
+        self.send_frame(stream_id, payload, is_final)
+    }
+
+    fn send_frame(&mut self, stream_id: &str, payload: &[u8], is_final: bool) -> Result<(), CommandError> {
         self.accepted_invocation(Method::Observation)?;
         if !self.companion_stream_accepted() {
             return Err(CommandError::companion_stream_needed());
         }
         let max_payload_bytes = self.max_data_frame_bytes();
         let Some(invocation) = &mut self.invocation else { return Err(CommandError::Over) };
-        let sequence = invocation.streams.get(stream_id).copied().unwrap_or(0);
+        let sequence = invocation.book.next_sequence(stream_id);
         let too_large = || {
             let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
             StreamFault::Frame(DataError::PayloadTooLarge { bytes, limit_bytes: max_payload_bytes })
@@ -280,9 +287,21 @@ impl DriverSession {
         let mut frame = Vec::with_capacity(256 + payload.len());
         encode_data_frame(&header, payload, max_payload_bytes, &mut frame).map_err(StreamFault::Frame)?;
         invocation.book.frame(&header)?;
-        invocation.streams.insert(stream_id.into(), sequence + 1);
         self.data_bytes += frame.len();
         self.data.push_back(frame.into());
+        Ok(())
+    }
+
+    /// Sends an empty final frame on every stream that was named and is not final: the way out for an invocation that ended
+    /// in the middle of a stream. The output queue's bound does not hold it up.
+    ///
+    /// # Errors
+    /// No accepted invocation.
+    pub fn finish_streams(&mut self) -> Result<(), CommandError> {
+        let Some(invocation) = &self.invocation else { return Ok(()) };
+        for stream_id in invocation.book.named_and_open() {
+            self.send_frame(&stream_id, &[], true)?;
+        }
         Ok(())
     }
 
@@ -350,14 +369,27 @@ impl DriverSession {
 
     /// The next bytes to write, or the wish to close. Control frames come coalesced.
     pub fn poll_output(&mut self) -> Option<Output> {
-        if !self.encoder.is_empty() {
-            return Some(Output::Control(self.encoder.take()));
-        }
-        if let Some(frame) = self.data.pop_front() {
-            self.data_bytes -= frame.len();
-            return Some(Output::Data(frame));
-        }
-        std::mem::take(&mut self.close).then_some(Output::Close)
+        self.poll_control()
+            .map(Output::Control)
+            .or_else(|| self.poll_data().map(Output::Data))
+            .or_else(|| self.take_close().then_some(Output::Close))
+    }
+
+    /// [`poll_output`](Self::poll_output) for the control stream alone, where two writers serve the two streams.
+    pub fn poll_control(&mut self) -> Option<Bytes> {
+        if self.encoder.is_empty() { None } else { Some(self.encoder.take()) }
+    }
+
+    /// [`poll_output`](Self::poll_output) for the data stream alone.
+    pub fn poll_data(&mut self) -> Option<Bytes> {
+        let frame = self.data.pop_front()?;
+        self.data_bytes -= frame.len();
+        Some(frame)
+    }
+
+    /// Whether the control stream is to be closed after what [`poll_control`](Self::poll_control) gave. True once.
+    pub fn take_close(&mut self) -> bool {
+        self.encoder.is_empty() && std::mem::take(&mut self.close)
     }
 
     /// Always `None`: it is Core that measures time.
@@ -446,13 +478,8 @@ impl DriverSession {
         }
         self.machine.begin_invocation(&params)?;
         let book = StreamBook::new(params.invocation_id, params.attempt_id, self.config.stream_limits);
-        self.invocation = Some(Invocation {
-            params: params.clone(),
-            next_sequence: 0,
-            summary: SummaryDigest::new(),
-            book,
-            streams: BTreeMap::new(),
-        });
+        self.invocation =
+            Some(Invocation { params: params.clone(), next_sequence: 0, summary: SummaryDigest::new(), book });
         self.wait(id, Pending::Invoke, DriverEvent::Invoke(params));
         Ok(())
     }

@@ -1,0 +1,48 @@
+//! Both sides of Driver RPC over processes: [`Core`] starts a driver and speaks to it, [`serve`] is what a driver runs.
+//!
+//! The rules are those of [`pintle_driver`], whose types are re-exported here; this module adds pipes, tasks and time.
+//!
+//! ```no_run
+//! use pintle_sdk::driver::{Channels, Driver, HelloResult, Invocation, TerminalStatus, serve};
+//!
+//! struct Echo(HelloResult);
+//!
+//! impl Driver for Echo {
+//!     fn hello(&self) -> HelloResult {
+//!         self.0.clone()
+//!     }
+//!
+//!     async fn invoke(&self, invocation: Invocation) -> TerminalStatus {
+//!         let Ok(input) = invocation.input().await else { return TerminalStatus::Errored };
+//!         match invocation.observe("echo.length", &input.len()).await {
+//!             Ok(_) => TerminalStatus::Completed,
+//!             Err(_) => TerminalStatus::Errored,
+//!         }
+//!     }
+//! }
+//!
+//! # async fn run(hello: HelloResult) -> Result<(), Box<dyn std::error::Error>> {
+//! let data_stream = std::env::var("PINTLE_DATA_STREAM").ok();
+//! serve(Echo(hello), Channels::stdio(data_stream.as_deref())?).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod author;
+mod channels;
+mod input;
+mod invocation;
+mod serve;
+
+pub use author::Driver;
+pub use channels::Channels;
+pub use input::{InputError, MAX_INPUT_BYTES};
+pub use invocation::{Invocation, ObserveError, StreamWriter};
+pub use pintle_driver::*;
+pub use serve::{ServeError, serve};
+
+/// The environment variable that tells a driver where its companion data stream is, such as `fd:3`.
+pub const DATA_STREAM_VARIABLE: &str = "PINTLE_DATA_STREAM";
+
+/// The environment variable that lowers the bound of a data frame's payload, in bytes.
+pub const DATA_FRAME_MAX_VARIABLE: &str = "PINTLE_DATA_FRAME_MAX_BYTES";

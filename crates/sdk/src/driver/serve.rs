@@ -1,0 +1,247 @@
+//! The loop of a driver.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use pintle_driver::{
+    CommandError, DriverConfig, DriverEvent, DriverSession, ErrorClass, InvokeParams, Life, Permission, RpcError,
+    TerminalStatus,
+};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::author::Driver;
+use super::channels::Channels;
+use super::invocation::{Cancelled, Invocation, Shared};
+
+/// Bytes that one read takes at most.
+const READ_BYTES: usize = 64 << 10;
+
+/// Why a driver stopped being served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// `hello` does not validate, or a handler's answer was against the rules.
+    #[error("driver session: {0}")]
+    Session(#[from] CommandError),
+    /// A pipe broke.
+    #[error("{what}")]
+    Io {
+        /// Which.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// Core closed its end before shutdown.
+    #[error("core went away before shutdown")]
+    CoreGone,
+}
+
+/// Serves a driver until Core shuts it down or goes away. Returning drops everything that still runs.
+///
+/// Reading, writing and handlers never wait for each other. Not cancel safe: dropping the future ends the session.
+///
+/// # Errors
+/// [`ServeError`]; `Ok` only after an orderly shutdown.
+pub async fn serve<T, R, W, D>(driver: T, channels: Channels<R, W, D>) -> Result<(), ServeError>
+where
+    T: Driver,
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    D: AsyncWrite + Unpin,
+{
+    let session = DriverSession::new(DriverConfig::new(driver.hello()))?;
+    let shared = Arc::new(Shared::new(session));
+    let mut handlers = Handlers::new(Arc::new(driver), Arc::clone(&shared));
+    let mut control_in = channels.control_in;
+    let mut buffer = vec![0; READ_BYTES];
+    let mut write_control = std::pin::pin!(write_control(&shared, channels.control_out));
+    let mut write_data = std::pin::pin!(write_data(&shared, channels.data));
+    loop {
+        tokio::select! {
+            read = control_in.read(&mut buffer) => {
+                let read = read.map_err(|source| ServeError::Io { what: "read from core", source })?;
+                let now = Instant::now();
+                shared.command(|session| match buffer.get(..read) {
+                    Some(bytes) if !bytes.is_empty() => session.feed(now, bytes.to_vec()),
+                    _ => session.eof(now),
+                });
+                if handlers.take_events() {
+                    return if *shared.session().life() == Life::Closed { Ok(()) } else { Err(ServeError::CoreGone) };
+                }
+            }
+            // Ends after the answer to shutdown was written.
+            written = &mut write_control => return written.map_err(|source| ServeError::Io { what: "write to core", source }),
+            broken = &mut write_data => return Err(ServeError::Io { what: "write to the data stream", source: broken }),
+            Some(ended) = handlers.tasks.join_next_with_id() => handlers.ended(ended)?,
+        }
+    }
+}
+
+async fn write_control(shared: &Shared, mut out: impl AsyncWrite + Unpin) -> io::Result<()> {
+    loop {
+        let (frames, close) = {
+            let mut session = shared.session();
+            (session.poll_control(), session.take_close())
+        };
+        if let Some(frames) = frames {
+            shared.room.notify_waiters();
+            out.write_all(&frames).await?;
+            out.flush().await?;
+        }
+        if close {
+            return out.shutdown().await;
+        }
+        if shared.session().queued_control_bytes() == 0 {
+            shared.control.notified().await;
+        }
+    }
+}
+
+/// Returns only with an error.
+async fn write_data(shared: &Shared, out: Option<impl AsyncWrite + Unpin>) -> io::Error {
+    // Without the stream its permission is not accepted, so no frame comes.
+    let Some(mut out) = out else { return std::future::pending().await };
+    loop {
+        let Some(frame) = shared.session().poll_data() else {
+            shared.data.notified().await;
+            continue;
+        };
+        shared.room.notify_waiters();
+        if let Err(error) = out.write_all(&frame).await {
+            return error;
+        }
+    }
+}
+
+/// What a handler's task brings back.
+enum Answer {
+    Prepare(Result<Vec<Permission>, RpcError>),
+    Invoke(TerminalStatus),
+    Reset(Result<(), RpcError>),
+    Shutdown,
+}
+
+/// The tasks of the author's handlers. Dropping it ends them.
+struct Handlers<T> {
+    driver: Arc<T>,
+    shared: Arc<Shared>,
+    tasks: JoinSet<Answer>,
+    invocation: Option<(AbortHandle, watch::Sender<Option<Cancelled>>)>,
+}
+
+impl<T: Driver> Handlers<T> {
+    fn new(driver: Arc<T>, shared: Arc<Shared>) -> Self {
+        Self { driver, shared, tasks: JoinSet::new(), invocation: None }
+    }
+
+    /// Starts what the events ask for. True when Core is gone.
+    fn take_events(&mut self) -> bool {
+        loop {
+            let Some(event) = self.shared.session().poll_event() else { return false };
+            let driver = Arc::clone(&self.driver);
+            match event {
+                DriverEvent::Prepare(plan) => {
+                    self.tasks.spawn(async move { Answer::Prepare(driver.prepare(plan).await) });
+                }
+                DriverEvent::Invoke(params) => self.invoke(params),
+                DriverEvent::Cancel(params) => {
+                    if let Some((_, cancel)) = &self.invocation {
+                        cancel.send_replace(Some(params.into()));
+                    }
+                }
+                DriverEvent::Reset => {
+                    self.tasks.spawn(async move { Answer::Reset(driver.reset().await) });
+                }
+                DriverEvent::Shutdown => {
+                    self.tasks.spawn(async move {
+                        driver.shutdown().await;
+                        Answer::Shutdown
+                    });
+                }
+                DriverEvent::Malformed(error) => {
+                    tracing::warn!(class = %error.class(), %error, "core sent a bad frame")
+                }
+                DriverEvent::Unexpected => tracing::warn!("core sent what only a driver sends"),
+                DriverEvent::Hello { version } => tracing::debug!(%version, "handshake done"),
+                DriverEvent::Closed => return true,
+            }
+        }
+    }
+
+    fn invoke(&mut self, params: InvokeParams) {
+        if let Err(error) = self.driver.accept(&params) {
+            self.command(|session| session.refuse(error));
+            return;
+        }
+        self.command(DriverSession::accept_invoke);
+        let (sender, cancel) = watch::channel(None);
+        let invocation = Invocation {
+            shared: Arc::clone(&self.shared),
+            params: Arc::new(params),
+            cancel,
+            streams: Arc::new(AtomicU64::new(1)),
+        };
+        let driver = Arc::clone(&self.driver);
+        let task = self.tasks.spawn(async move { Answer::Invoke(driver.invoke(invocation).await) });
+        self.invocation = Some((task, sender));
+    }
+
+    /// A handler has ended, or panicked.
+    fn ended(&mut self, ended: Result<(tokio::task::Id, Answer), tokio::task::JoinError>) -> Result<(), ServeError> {
+        match ended {
+            Ok((_, Answer::Prepare(accepted))) => self.answer(accepted, DriverSession::accept_prepare),
+            Ok((_, Answer::Reset(done))) => self.answer(done, |session, ()| session.accept_reset()),
+            Ok((_, Answer::Shutdown)) => self.answer(Ok(()), |session, ()| session.accept_shutdown()),
+            Ok((_, Answer::Invoke(status))) => self.complete(status)?,
+            Err(error) => {
+                tracing::error!(%error, "a handler of the driver panicked");
+                if self.invocation.as_ref().is_some_and(|(task, _)| task.id() == error.id()) {
+                    self.complete(TerminalStatus::Errored)?;
+                } else {
+                    self.answer::<()>(Err(internal("the handler panicked")), |_, ()| Ok(()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, status: TerminalStatus) -> Result<(), ServeError> {
+        self.invocation = None;
+        self.shared.command(|session| {
+            session.finish_streams()?;
+            session.complete(status)
+        })?;
+        Ok(())
+    }
+
+    /// Sends a handler's answer; what the session does not take is refused as the driver's own fault.
+    fn answer<A>(
+        &self,
+        answer: Result<A, RpcError>,
+        accept: impl FnOnce(&mut DriverSession, A) -> Result<(), CommandError>,
+    ) {
+        let refusal = match answer {
+            Err(error) => error,
+            Ok(answer) => match self.shared.command(|session| accept(session, answer)) {
+                Ok(()) => return,
+                Err(error) => RpcError::new(error.class(), error.to_string()),
+            },
+        };
+        self.command(|session| session.refuse(refusal));
+    }
+
+    /// A command that fails only if nothing waits for its answer any more, because Core is gone.
+    fn command(&self, command: impl FnOnce(&mut DriverSession) -> Result<(), CommandError>) {
+        if let Err(error) = self.shared.command(command) {
+            tracing::debug!(%error, "an answer came too late");
+        }
+    }
+}
+
+fn internal(message: &str) -> RpcError {
+    RpcError::new(ErrorClass::DriverInternal, message)
+}

@@ -46,6 +46,7 @@ pub use request::{PublishRequest, REQUEST_MAX_BYTES, RequestError, failure_recei
 pub use schema::{publish_request_schema, state_schema};
 pub use state::{
     Expectation, ExpectedGeneration, LegacyState, Observed, Pointer, STATE_MAX_BYTES, State, StateFault, Status, Task,
+    session_in,
 };
 pub use text::{PointerText, TEXT_MAX_BYTES, TextError};
 pub use time::{Timestamp, TimestampError};

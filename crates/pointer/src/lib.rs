@@ -10,7 +10,7 @@
 //! * the record: [`State`], [`Observed`], [`PublishRequest`] and their strict codecs;
 //! * the rules: [`decide()`], total over [`Observed`] and [`Event`];
 //! * the text for the model: [`context`], with its form chosen by [`deliver`];
-//! * the hosts: [`hook`];
+//! * the hosts: [`hook`], and their settings: [`install`];
 //! * beside the protocol: the sidecar [`Meta`], the history ring, the record of a transfer.
 
 mod agent;
@@ -21,6 +21,7 @@ mod delivery;
 mod history;
 pub mod hook;
 mod ids;
+pub mod install;
 mod json;
 mod meta;
 mod publisher;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::json;
+use crate::commands::{driver, json};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -24,6 +24,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Plumbing for driver authors.
+    #[command(subcommand)]
+    Driver(driver::DriverCommand),
     /// Strict JSON and its canonical form.
     #[command(subcommand)]
     Json(json::JsonCommand),
@@ -39,14 +42,21 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are not errors; a closed output is not one either.
             let _ = error.print();
-            if error.use_stderr() { Exit::Usage } else { Exit::Ok }
+            if error.use_stderr() { for_task(Exit::Usage) } else { Exit::Ok }
         }
     }));
-    done.unwrap_or(Exit::Panic).into()
+    done.unwrap_or_else(|_| for_task(Exit::Panic)).into()
+}
+
+/// Agents read the exit codes of `task` as decisions, 2 among them: there, wrong usage and panics are 1.
+fn for_task(exit: Exit) -> Exit {
+    let group = std::env::args_os().skip(1).find(|arg| !arg.to_string_lossy().starts_with('-'));
+    if group.is_some_and(|group| group == "task" || group == "pointer") { Exit::Failed } else { exit }
 }
 
 fn run(command: &Command) -> Exit {
     let (result, json) = match command {
+        Command::Driver(command) => (driver::run(command), false),
         Command::Json(command) => (json::run(command), false),
     };
     finish(result, json)

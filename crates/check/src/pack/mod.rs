@@ -1,8 +1,16 @@
 //! Packs: scenarios and requirements as data. `docs/packs.md` describes the format for authors.
 
+mod document;
+mod embedded;
+mod error;
+mod load;
 mod model;
 mod steps;
+mod validate;
 
+pub use document::FILE_MAX_BYTES;
+pub use error::{LoadError, LoadProblem};
+pub use load::{DEFAULT_PACK, Pack};
 pub use model::{
     Callbacks, ElicitationPolicy, FsPolicy, Level, Manifest, PACK_SCHEMA, PermissionPolicy, Plan, Prompt, Requirement,
     SCENARIO_SCHEMA, Scenario, TerminalPolicy, TimeoutOverrides, Timeouts,
@@ -12,3 +20,4 @@ pub use steps::{
     PauseReadingStep, PromptStep, RawStep, Repeat, RequestStep, RespondError, RespondOutcome, RespondStep,
     ResumeReadingStep, SignalName, SignalStep, Step, WaitFor, WaitStep,
 };
+pub use validate::{ASSERTIONS_MAX, RAW_MAX_BYTES, REQUIREMENTS_MAX, SCENARIOS_MAX, STEPS_MAX, WAIT_MAX_MS};

@@ -65,6 +65,27 @@ impl Step {
         }
     }
 
+    /// The capabilities without which the step is skipped.
+    pub fn needs(&self) -> &[String] {
+        match self {
+            Self::Request(step) => &step.needs,
+            Self::Notify(step) => &step.needs,
+            Self::NewSession(step) => &step.needs,
+            Self::Prompt(step) => &step.needs,
+            Self::Cancel(step) => &step.needs,
+            Self::Raw(step) => &step.needs,
+            Self::Wait(step) => &step.needs,
+            Self::Initialize(_)
+            | Self::Authenticate(_)
+            | Self::CancelRequest(_)
+            | Self::Respond(_)
+            | Self::CloseStdin(_)
+            | Self::Signal(_)
+            | Self::PauseReading(_)
+            | Self::ResumeReading(_) => &[],
+        }
+    }
+
     /// Every kind, in the order of the enum.
     pub const KINDS: [&'static str; 15] = [
         "initialize",
@@ -193,8 +214,9 @@ pub struct AuthenticateStep {
     pub optional: bool,
 }
 
-/// Sends a request. Strings in `params` may contain `${NAME}` (session id got by the step NAME), `${cwd}` and
-/// `${id:NAME}` (id of the request NAME, as text).
+/// Sends a request. Strings in `params` may contain `${NAME}` (session id got by the step NAME), `${cwd}`, `${id:NAME}`
+/// (id of the request NAME, as text) and `${NAME/POINTER}` (the string at a JSON pointer in the `result` of the request
+/// NAME, as in `${session/modes/availableModes/0/id}`). A variable without a value makes the step `failed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -222,6 +244,10 @@ pub struct RequestStep {
     /// A timeout does not end the scenario.
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
+    /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
+    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// Sends a notification; `params` as in [`RequestStep`].
@@ -240,6 +266,10 @@ pub struct NotifyStep {
     /// `params` as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params_json: Option<String>,
+    /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
+    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// Sends `session/new`; the id in the reply is the variable `${NAME}`.
@@ -268,6 +298,10 @@ pub struct NewSessionStep {
     /// A timeout, or a reply without a session id, does not end the scenario.
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
+    /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
+    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// Sends `session/prompt`. Exactly one of `prompt`, `text` and `blocks`.
@@ -305,6 +339,10 @@ pub struct PromptStep {
     /// A timeout does not end the scenario.
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
+    /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
+    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// Sends `session/cancel`.
@@ -321,6 +359,10 @@ pub struct CancelStep {
     /// Leave held permission requests open: what a faulty client would do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub keep_permissions: bool,
+    /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
+    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// Sends `$/cancel_request`.
@@ -412,6 +454,10 @@ pub struct RawStep {
     /// response whose id is null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
+    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// `prefix`, then `unit` `count` times, then `suffix`; at most 64 MiB in all.
@@ -462,6 +508,10 @@ pub struct WaitStep {
     /// A timeout does not end the scenario.
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
+    /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
+    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 /// What a `wait` step waits for. A frame that arrived after the step that sent `of` (without `of`: after the step

@@ -1,5 +1,3 @@
 //! One module per command group.
 
-pub(crate) mod driver;
 pub(crate) mod exec;
-pub(crate) mod json;

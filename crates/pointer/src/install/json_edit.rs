@@ -22,9 +22,9 @@ pub enum Json {
     /// A string.
     Text(String),
     /// An array.
-    List(Vec<Self>),
+    List(Vec<Json>),
     /// An object.
-    Map(Vec<(String, Self)>),
+    Map(Vec<(String, Json)>),
 }
 
 impl Json {

@@ -1,13 +1,74 @@
-//! The `pintle` binary: dispatch and exit code.
+//! The `pintle` binary: parse, run, exit code. What a command does is in its module; what it knows is in the libraries.
 
 mod commands;
+mod error;
+mod exit;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
+
+use crate::commands::{driver, json};
+use crate::error::CommandError;
+use crate::exit::Exit;
+
+/// Pintle tells you whether a coding agent and an editor will really work together, shows you the frames when they will
+/// not, and keeps the task when they fall over.
+#[derive(Debug, Parser)]
+#[command(name = "pintle", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Plumbing for driver authors.
+    #[command(subcommand)]
+    Driver(driver::DriverCommand),
+    /// Strict JSON and its canonical form.
+    #[command(subcommand)]
+    Json(json::JsonCommand),
+}
+
 fn main() -> ExitCode {
-    let first = std::env::args_os().nth(1);
-    if let Some(code) = commands::exec::run_if_asked(first.as_deref()) {
+    // The keeper of a child may own no descriptor and no thread but its first, so it comes before everything else.
+    if let Some(code) = commands::exec::run_if_asked(std::env::args_os().nth(1).as_deref()) {
         return code;
     }
-    ExitCode::SUCCESS
+    let done = catch_unwind(AssertUnwindSafe(|| match Cli::try_parse() {
+        Ok(cli) => run(&cli.command),
+        Err(error) => {
+            // Help and version are not errors; a closed output is not one either.
+            let _ = error.print();
+            if error.use_stderr() { for_task(Exit::Usage) } else { Exit::Ok }
+        }
+    }));
+    done.unwrap_or_else(|_| for_task(Exit::Panic)).into()
+}
+
+/// Agents read the exit codes of `task` as decisions, 2 among them: there, wrong usage and panics are 1.
+fn for_task(exit: Exit) -> Exit {
+    let group = std::env::args_os().skip(1).find(|arg| !arg.to_string_lossy().starts_with('-'));
+    if group.is_some_and(|group| group == "task" || group == "pointer") { Exit::Failed } else { exit }
+}
+
+fn run(command: &Command) -> Exit {
+    let (result, json) = match command {
+        Command::Driver(command) => (driver::run(command), false),
+        Command::Json(command) => (json::run(command), false),
+    };
+    finish(result, json)
+}
+
+fn finish(result: Result<Exit, CommandError>, json: bool) -> Exit {
+    match result {
+        Ok(exit) => exit,
+        Err(error) if error.is_broken_pipe() => Exit::Ok,
+        Err(error) => {
+            error.print(json);
+            error.exit()
+        }
+    }
 }

@@ -10,7 +10,7 @@
 //! * the record: [`State`], [`Observed`], [`PublishRequest`] and their strict codecs;
 //! * the rules: [`decide()`], total over [`Observed`] and [`Event`];
 //! * the text for the model: [`context`], with its form chosen by [`deliver`];
-//! * the hosts: [`hook`];
+//! * the hosts: [`hook`], and their settings: [`install`];
 //! * beside the protocol: the sidecar [`Meta`], the history ring, the record of a transfer.
 
 mod agent;
@@ -21,6 +21,7 @@ mod delivery;
 mod history;
 pub mod hook;
 mod ids;
+pub mod install;
 mod json;
 mod meta;
 mod publisher;
@@ -46,6 +47,7 @@ pub use request::{PublishRequest, REQUEST_MAX_BYTES, RequestError, failure_recei
 pub use schema::{publish_request_schema, state_schema};
 pub use state::{
     Expectation, ExpectedGeneration, LegacyState, Observed, Pointer, STATE_MAX_BYTES, State, StateFault, Status, Task,
+    session_in,
 };
 pub use text::{PointerText, TEXT_MAX_BYTES, TextError};
 pub use time::{Timestamp, TimestampError};

@@ -331,6 +331,18 @@ fn schema(what: &str) -> StateFault {
     StateFault { code: Code::StateSchema, place: Some(what.into()) }
 }
 
+/// The session id that a state file of any schema names, without a judgement on the rest: to find out whose a folder
+/// with a mapped name is.
+pub fn session_in(bytes: &[u8]) -> Option<SessionId> {
+    #[derive(Deserialize)]
+    struct Owner {
+        session_id: String,
+    }
+    let limits = ScanLimits { max_bytes: STATE_MAX_BYTES, max_depth: STATE_MAX_DEPTH };
+    let text = pintle_wire::scan(bytes, Profile::DriverRpc, limits).ok()?;
+    text.decode::<Owner>().ok()?.session_id.parse().ok()
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {

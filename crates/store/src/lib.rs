@@ -9,6 +9,7 @@
 //! | [`atomic`] | a file has its old content or its new content, whatever happens in between |
 //! | [`lock`] | one holder per lock file; a dead holder's lock is free |
 //! | [`beneath`] | a path that a peer chose cannot leave a directory |
+//! | [`pointer`] | a task pointer is the old record or the new one, and its writers take turns |
 //! | [`home`] | where things are kept |
 //! | [`settings`] | edits of other programs' files: all or none, with a backup |
 
@@ -18,6 +19,7 @@ mod fs;
 pub mod fsx;
 pub mod home;
 pub mod lock;
+pub mod pointer;
 pub mod settings;
 
 pub use fs::{DirEntry, FileId, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow, RealFs};

@@ -156,7 +156,7 @@ pub enum SettingsError {
     },
     /// Nothing was changed: the backup could not be made.
     #[error("make the backup: {0}")]
-    Backup(#[source] Box<SettingsError>),
+    Backup(#[source] Box<Self>),
     /// Nothing was changed: the backup cannot be used.
     #[error("use the backup `{}`: {what}", path.display())]
     BadBackup {
@@ -171,7 +171,7 @@ pub enum SettingsError {
         /// The file that failed.
         path: PathBuf,
         /// Why.
-        source: ReplaceError,
+        source: Box<ReplaceError>,
     },
     /// A write failed, and a file before it could not be changed back.
     #[error("write `{}`, and change `{}` back: the backup is `{}`", path.display(), stuck.display(), backup.display())]
@@ -183,7 +183,7 @@ pub enum SettingsError {
         /// Where the old contents are.
         backup: PathBuf,
         /// Why the write failed.
-        source: ReplaceError,
+        source: Box<ReplaceError>,
     },
     /// Another change is going on.
     #[error(transparent)]
@@ -237,7 +237,7 @@ pub fn apply(
         let Err(source) = write(fs, &change.settings.resolved, change.after.as_deref(), change.settings.mode) else {
             continue;
         };
-        let path = change.settings.path.clone();
+        let (path, source) = (change.settings.path.clone(), Box::new(source));
         let back = changes[..=done].iter().rev().find(|change| {
             write(fs, &change.settings.resolved, change.settings.bytes.as_deref(), change.settings.mode).is_err()
         });

@@ -1,3 +1,5 @@
 //! One module per command group.
 
+pub(crate) mod driver;
 pub(crate) mod exec;
+pub(crate) mod json;

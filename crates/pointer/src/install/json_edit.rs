@@ -22,9 +22,9 @@ pub enum Json {
     /// A string.
     Text(String),
     /// An array.
-    List(Vec<Json>),
+    List(Vec<Self>),
     /// An object.
-    Map(Vec<(String, Json)>),
+    Map(Vec<(String, Self)>),
 }
 
 impl Json {

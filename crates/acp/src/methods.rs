@@ -36,7 +36,7 @@ pub struct Method {
     pub gate: Option<Gate>,
     /// Who handles it within a side.
     pub layer: Layer,
-    /// Since when it is stable, as a version of the protocol's published schema; none for vendor methods.
+    /// The month by which it was stable, `YYYY-MM`; none for vendor methods.
     pub since: Option<&'static str>,
     /// The protocol version that it belongs to.
     pub protocol_version: u16,

@@ -193,8 +193,15 @@ const fn gate(id: MethodId) -> Option<Gate> {
     })
 }
 
-/// The schema version in whose published method list a method is first known to be stable.
+/// The month by which a method was stable, from the protocol's announcements and schema releases.
 const fn since(id: MethodId) -> &'static str {
-    let _ = id;
-    "1.7.0"
+    match id {
+        MethodId::SetSessionConfigOption => "2026-02",
+        MethodId::ListSessions => "2026-03",
+        MethodId::ResumeSession | MethodId::CloseSession => "2026-04",
+        MethodId::DeleteSession | MethodId::Logout => "2026-06",
+        MethodId::CancelRequest => "2026-07",
+        MethodId::CreateElicitation | MethodId::CompleteElicitation => "2026-08",
+        _ => "2025-10",
+    }
 }

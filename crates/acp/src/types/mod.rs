@@ -74,7 +74,9 @@ pub use plan::*;
 pub use prompt::*;
 pub use raw::{Extra, Meta, Raw};
 pub use session::*;
-pub use shape::{Fault, FaultReason, Finding, Malformed, Read, Shape, Trail, decode, decode_raw, inspect};
+pub use shape::{
+    Fault, FaultReason, Finding, Malformed, Read, Shape, Trail, decode, decode_raw, decode_result, inspect,
+};
 pub use subagent::*;
 pub use terminal::*;
 pub use tool::*;

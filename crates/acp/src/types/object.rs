@@ -112,7 +112,12 @@ pub(crate) trait Flat: Shape {
 }
 
 /// Reads a union from the members that the object around it does not know.
+///
+/// Of an object that is at fault already they stay where they are.
 pub(crate) fn take_flat<T: Flat>(rest: &mut Rest, known: &[&str]) -> Option<T> {
+    if rest.fault.is_some() {
+        return None;
+    }
     let names: Vec<String> =
         rest.extra.iter().filter(|(name, _)| !known.contains(name)).map(|(name, _)| name.to_owned()).collect();
     let members: Vec<(String, Raw)> =
@@ -150,11 +155,9 @@ impl Remains {
     }
 
     pub(crate) fn finish(mut self, fault: Fault, extra: &super::raw::Extra) -> Box<Malformed> {
-        for (name, raw) in extra.iter() {
-            if self.0.iter().all(|(known, _)| known != name) {
-                self.0.push((Cow::Owned(name.to_owned()), raw.clone()));
-            }
-        }
+        // A field that was read as a default has what really came in `extra`.
+        self.0.retain(|(name, _)| extra.get(name).is_none());
+        self.0.extend(extra.iter().map(|(name, raw)| (Cow::Owned(name.to_owned()), raw.clone())));
         Malformed::new(fault, Raw::object(self.0.iter().map(|(name, raw)| (&**name, raw))))
     }
 }

@@ -148,6 +148,7 @@ impl From<serde_json::Value> for Raw {
 ///
 /// Empty costs one pointer.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[expect(clippy::box_collection, reason = "nearly always empty, and every object has one")]
 pub struct Extra(Option<Box<Vec<Member>>>);
 
 type Member = (Cow<'static, str>, Raw);

@@ -221,6 +221,15 @@ pub fn decode_raw<T: Shape>(raw: &RawValue) -> Result<T, Fault> {
     decode(raw.get())
 }
 
+/// [`decode_raw`] for a result, where `null` stands for an object without members: older peers answer so
+/// (`session/load`, `fs/write_text_file` and others).
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_result<T: Shape>(raw: &RawValue) -> Result<T, Fault> {
+    decode_raw(raw).or_else(|fault| if raw.get() == "null" { decode("{}").map_err(|_| fault) } else { Err(fault) })
+}
+
 /// Writes a shape through serde.
 pub(crate) struct Out<'a, T>(pub(crate) &'a T);
 

@@ -1,0 +1,9 @@
+//! The protocol's surface: method table, types, and what is kept of what is not known.
+
+mod corpus;
+mod leniency;
+mod lossless;
+mod methods;
+mod registry;
+mod values;
+mod vectors;

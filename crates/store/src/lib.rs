@@ -10,6 +10,7 @@
 //! | [`lock`] | one holder per lock file; a dead holder's lock is free |
 //! | [`beneath`] | a path that a peer chose cannot leave a directory |
 //! | [`pointer`] | a task pointer is the old record or the new one, and its writers take turns |
+//! | [`sanitise`] | what is kept has passed the sanitiser |
 //! | [`home`] | where things are kept |
 //! | [`settings`] | edits of other programs' files: all or none, with a backup |
 
@@ -20,7 +21,9 @@ pub mod fsx;
 pub mod home;
 pub mod lock;
 pub mod pointer;
+pub mod sanitise;
 pub mod settings;
 
 pub use fs::{DirEntry, FileId, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow, RealFs};
 pub use fsx::{FsAction, FsError};
+pub use sanitise::{Sanitised, Sanitiser};

@@ -1,0 +1,316 @@
+//! The one way for bytes to become evidence.
+//!
+//! Everything that is kept passes a [`Sanitiser`]; what comes out is a [`Sanitised`], which nothing else can make and which
+//! is all that the evidence store takes. A sanitiser replaces
+//!
+//! * the values of members with sensitive names, also where name and value are members of their own
+//!   (`{"name":"OPENAI_API_KEY","value":".."}`, the form of environments and headers in ACP);
+//! * what looks like a secret in any text, JSON strings and member names included: private keys, bearer tokens, the key
+//!   formats of well-known services, user and password in URLs, `name=value` with a sensitive name;
+//! * the configured canaries: values that are known to be secret, also in base64, percent, hexadecimal and escaped forms.
+//!
+//! JSON inside a JSON string is treated as JSON. What is not replaced stays byte for byte as it was: a peer's frame is
+//! evidence, and spelling it anew would destroy what it proves. A report says which rule replaced how much, and never
+//! anything that is derived from a secret.
+//!
+//! Limits: a canary shorter than 8 bytes is not looked for, since it would match by chance; one that is split over two
+//! frames, or two members, is not found.
+
+mod canary;
+mod json;
+mod names;
+mod text;
+mod view;
+
+use std::{borrow::Cow, collections::BTreeMap, fmt};
+
+use pintle_wire::{CanonError, MAX_ACP_LINE_BYTES, MAX_DEPTH, Profile, ScanLimits, Text, scan, to_canonical};
+use serde::Serialize;
+
+use canary::Canaries;
+
+/// The shortest canary that is looked for.
+pub const MIN_CANARY_BYTES: usize = 8;
+
+/// How much is kept of a line that is not JSON.
+pub const KEPT_GARBAGE_BYTES: usize = 4 * 1024;
+
+/// How deep JSON in strings of JSON is treated as such.
+const MAX_NESTED_DOCUMENTS: u32 = 4;
+
+/// Why something was replaced: the rule's stable id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each name is the rule")]
+pub enum Rule {
+    /// The value of a member with a sensitive name.
+    Member,
+    /// The value of a `{name, value}` pair with a sensitive name.
+    Pair,
+    /// The value of `name=value` or of a header line in text.
+    Assignment,
+    PrivateKey,
+    BearerToken,
+    Jwt,
+    ServiceToken,
+    AwsKeyId,
+    UrlUserinfo,
+    Canary,
+}
+
+impl Rule {
+    const ALL: [Self; 10] = [
+        Self::Member,
+        Self::Pair,
+        Self::Assignment,
+        Self::PrivateKey,
+        Self::BearerToken,
+        Self::Jwt,
+        Self::ServiceToken,
+        Self::AwsKeyId,
+        Self::UrlUserinfo,
+        Self::Canary,
+    ];
+
+    /// The rule's id, as it stands in markers and reports.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Pair => "pair",
+            Self::Assignment => "assignment",
+            Self::PrivateKey => "private_key",
+            Self::BearerToken => "bearer_token",
+            Self::Jwt => "jwt",
+            Self::ServiceToken => "service_token",
+            Self::AwsKeyId => "aws_key_id",
+            Self::UrlUserinfo => "url_userinfo",
+            Self::Canary => "canary",
+        }
+    }
+
+    fn marker(self) -> String {
+        format!("[redacted:{}]", self.id())
+    }
+}
+
+/// How often each rule replaced something.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Redactions(BTreeMap<Rule, u64>);
+
+impl Redactions {
+    /// Rules and counts, in the order of the rules.
+    pub fn iter(&self) -> impl Iterator<Item = (Rule, u64)> {
+        self.0.iter().map(|(rule, count)| (*rule, *count))
+    }
+
+    /// Whether nothing was replaced.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds the counts of another report.
+    pub fn add(&mut self, other: &Self) {
+        for (rule, count) in other.iter() {
+            *self.0.entry(rule).or_default() += count;
+        }
+    }
+
+    fn count(&mut self, rule: Rule) {
+        *self.0.entry(rule).or_default() += 1;
+    }
+}
+
+/// What the bytes of a [`Sanitised`] are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// One JSON value.
+    Json,
+    /// Anything else.
+    Bytes,
+}
+
+/// Bytes that a [`Sanitiser`] has looked through. There is no other way to make one:
+///
+/// ```compile_fail
+/// let forged = pintle_store::Sanitised { bytes: b"secret".to_vec() };
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sanitised {
+    bytes: Vec<u8>,
+    shape: Shape,
+    redactions: Redactions,
+}
+
+impl Sanitised {
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes as text; what is not UTF-8 is replaced.
+    #[must_use]
+    pub fn to_text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+
+    /// What they are.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// What was replaced in them.
+    #[must_use]
+    pub fn redactions(&self) -> &Redactions {
+        &self.redactions
+    }
+
+    /// The bytes, for a writer that the evidence store does not do itself, such as a report.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for Sanitised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sanitised")
+            .field("bytes", &self.bytes.len())
+            .field("shape", &self.shape)
+            .field("redactions", &self.redactions)
+            .finish()
+    }
+}
+
+/// Replaces secrets. See the module.
+#[derive(Debug, Default)]
+pub struct Sanitiser {
+    canaries: Canaries,
+}
+
+impl Sanitiser {
+    /// A sanitiser that knows these values to be secret. Those shorter than [`MIN_CANARY_BYTES`], and
+    /// those that a marker itself has in it, are left out.
+    pub fn new<C: AsRef<[u8]>>(canaries: impl IntoIterator<Item = C>) -> Self {
+        Self { canaries: Canaries::new(canaries) }
+    }
+
+    /// How many of the canaries were left out: their owner should be told.
+    #[must_use]
+    pub fn ignored_canaries(&self) -> usize {
+        self.canaries.ignored()
+    }
+
+    /// One line of a peer: as JSON if it is strict JSON, else as text of which the first [`KEPT_GARBAGE_BYTES`] are kept,
+    /// so that the garbage that proves a failure survives.
+    #[must_use]
+    pub fn line(&self, line: &[u8]) -> Sanitised {
+        match scan(line, Profile::Acp, ScanLimits { max_bytes: MAX_ACP_LINE_BYTES, max_depth: MAX_DEPTH }) {
+            Ok(text) => self.json(&text),
+            Err(_) => self.text(line, KEPT_GARBAGE_BYTES),
+        }
+    }
+
+    /// A JSON text.
+    #[must_use]
+    pub fn json(&self, text: &Text<'_>) -> Sanitised {
+        let edits = json::find(&self.canaries, text.raw(), MAX_NESTED_DOCUMENTS);
+        self.finish(text.raw(), edits, Shape::Json)
+    }
+
+    /// Text, or bytes that nothing is known of. Behind the first `limit_bytes` the rest is left out, and the number of
+    /// bytes told in its place; what would be cut in the middle of a secret is replaced before.
+    #[must_use]
+    pub fn text(&self, bytes: &[u8], limit_bytes: usize) -> Sanitised {
+        let edits = text::find(&self.canaries, bytes);
+        let mut sanitised = self.finish(bytes, edits, Shape::Bytes);
+        let whole = sanitised.bytes.len();
+        if whole > limit_bytes {
+            sanitised.bytes.truncate(limit_bytes);
+            sanitised.bytes.extend_from_slice(format!("[{} bytes omitted]", whole - limit_bytes).as_bytes());
+        }
+        sanitised
+    }
+
+    /// A value of ours, in canonical form.
+    ///
+    /// # Errors
+    /// [`CanonError`] if it has no canonical form.
+    pub fn value<T: Serialize + ?Sized>(&self, value: &T) -> Result<Sanitised, CanonError> {
+        let canonical = to_canonical(value)?;
+        let edits = json::find(&self.canaries, &canonical, MAX_NESTED_DOCUMENTS);
+        let mut sanitised = self.finish(&canonical, edits, Shape::Json);
+        if !sanitised.redactions.is_empty() {
+            // A replaced member name stands in the wrong place.
+            sanitised.bytes = pintle_wire::canonicalize_bytes(&sanitised.bytes)?;
+        }
+        Ok(sanitised)
+    }
+
+    fn finish(&self, raw: &[u8], edits: Vec<Edit>, shape: Shape) -> Sanitised {
+        let mut redactions = Redactions::default();
+        let bytes = apply(raw, edits, &mut redactions);
+        // What was replaced may have put a secret together, or made two member names equal.
+        let is_safe = self.canaries.find(&bytes).is_empty();
+        let is_whole = shape == Shape::Bytes || redactions.is_empty() || is_json(&bytes);
+        if is_safe && is_whole {
+            return Sanitised { bytes, shape, redactions };
+        }
+        redactions.count(Rule::Canary);
+        let marker = format!("{} {} bytes omitted", Rule::Canary.marker(), raw.len());
+        let bytes = if shape == Shape::Json { format!("\"{marker}\"") } else { marker }.into_bytes();
+        Sanitised { bytes, shape, redactions }
+    }
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    scan(bytes, Profile::Acp, ScanLimits { max_bytes: usize::MAX, max_depth: MAX_DEPTH }).is_ok()
+}
+
+/// Bytes to be replaced by a marker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Edit {
+    start: usize,
+    end: usize,
+    rule: Rule,
+    /// What stands there afterwards.
+    with: Vec<u8>,
+}
+
+impl Edit {
+    fn new(start: usize, end: usize, rule: Rule) -> Self {
+        Self { start, end, rule, with: rule.marker().into_bytes() }
+    }
+
+    /// Replaces a whole JSON value.
+    fn value(start: usize, end: usize, rule: Rule) -> Self {
+        Self { start, end, rule, with: format!("\"{}\"", rule.marker()).into_bytes() }
+    }
+}
+
+/// Applies edits, of which the outer wins over the inner, and of two that overlap the earlier over the later, whose rest
+/// it takes along.
+fn apply(bytes: &[u8], mut edits: Vec<Edit>, redactions: &mut Redactions) -> Vec<u8> {
+    edits.sort_by(|a, b| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    for edit in edits {
+        if edit.start >= at {
+            out.extend_from_slice(&bytes[at..edit.start]);
+            out.extend_from_slice(&edit.with);
+            redactions.count(edit.rule);
+        } else if edit.end > at {
+            redactions.count(edit.rule);
+        }
+        at = at.max(edit.end);
+    }
+    out.extend_from_slice(&bytes[at..]);
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Names whose values are secret, whatever they look like.
+
+/// Whole names, in lower case with `_` for every separator.
+const NAMES: [&str; 26] = [
+    "authorization",
+    "proxy_authorization",
+    "x_api_key",
+    "api_key",
+    "apikey",
+    "cookie",
+    "set_cookie",
+    "access_token",
+    "refresh_token",
+    "id_token",
+    "auth_token",
+    "session_token",
+    "bearer_token",
+    "client_secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "secret_key",
+    "access_key",
+    "private_key",
+    "token",
+    "credential",
+    "credentials",
+    "x_goog_api_key",
+    "x_auth_token",
+];
+
+/// Endings of names.
+const SUFFIXES: [&str; 11] = [
+    "_token",
+    "_secret",
+    "_password",
+    "_passwd",
+    "_passphrase",
+    "_api_key",
+    "_apikey",
+    "_access_key",
+    "_secret_key",
+    "_private_key",
+    "_credentials",
+];
+
+/// Names with such an ending whose values are public: MCP's and ACP's progress tokens and the cursors of lists.
+const PUBLIC: [&str; 3] = ["progress_token", "page_token", "next_page_token"];
+
+/// Names that a value may follow behind a colon in free text. `token:` and the like are words of every parser's errors.
+const HEADERS: [&str; 7] =
+    ["authorization", "proxy_authorization", "x_api_key", "api_key", "cookie", "set_cookie", "x_goog_api_key"];
+
+/// Whether the value of a member, variable, header or query parameter of this name is secret.
+pub(super) fn is_sensitive(name: &str) -> bool {
+    let name = normalise(name);
+    !PUBLIC.contains(&name.as_str())
+        && (NAMES.contains(&name.as_str()) || SUFFIXES.iter().any(|suffix| name.ends_with(suffix)))
+}
+
+/// Whether this is a header whose value fills the rest of its line.
+pub(super) fn is_header(name: &str) -> bool {
+    HEADERS.contains(&normalise(name).as_str())
+}
+
+/// `X-Api-Key`, `x_api_key`, `xApiKey` and `x.api.key` are one name.
+fn normalise(name: &str) -> String {
+    let mut normal = String::with_capacity(name.len() + 4);
+    let mut after_lower = false;
+    for c in name.trim().chars() {
+        if c.is_ascii_uppercase() && after_lower {
+            normal.push('_');
+        }
+        after_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+        normal.push(if matches!(c, '-' | '.' | ' ') { '_' } else { c.to_ascii_lowercase() });
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        for name in [
+            "Authorization",
+            "X-Api-Key",
+            "api_key",
+            "apiKey",
+            "OPENAI_API_KEY",
+            "anthropic-api-key",
+            "accessToken",
+            "GITHUB_TOKEN",
+            "clientSecret",
+            "AWS_SECRET_ACCESS_KEY",
+            "db.password",
+            "Set-Cookie",
+            "token",
+        ] {
+            assert!(is_sensitive(name), "{name}");
+        }
+        for name in
+            ["tokens", "max_tokens", "inputTokens", "progressToken", "sessionId", "authMethods", "key", "tokenize"]
+        {
+            assert!(!is_sensitive(name), "{name}");
+        }
+    }
+}

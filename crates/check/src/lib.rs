@@ -1,6 +1,7 @@
 //! Conformance packs, scenarios, the judge and its reports, the built-in driver and the mock agent.
 
 pub mod cel;
+pub mod driver;
 pub mod observation;
 pub mod pack;
 pub mod trace;

@@ -1,5 +1,6 @@
-//! `pintle driver`: plumbing for driver authors.
+//! `pintle driver`: the built-in drivers, and plumbing for driver authors.
 
+mod acp;
 mod explain;
 
 use clap::Subcommand;
@@ -7,7 +8,7 @@ use clap::Subcommand;
 use crate::error::CommandError;
 use crate::exit::Exit;
 
-/// Plumbing for driver authors.
+/// The built-in drivers, and plumbing for driver authors.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DriverCommand {
     /// Say of every Driver RPC frame on standard input what it is, or why it is refused.
@@ -15,11 +16,14 @@ pub(crate) enum DriverCommand {
     /// One JSON object per frame, in order. A refused frame is a row like any other: the exit code is 0 unless reading or
     /// writing fails.
     Explain(explain::Args),
+    /// Be the driver that carries out ACP scenarios: `pintle check` starts it and speaks Driver RPC on its streams.
+    Acp,
 }
 
 /// Runs it.
 pub(crate) fn run(command: &DriverCommand) -> Result<Exit, CommandError> {
     match command {
         DriverCommand::Explain(args) => explain::run(args),
+        DriverCommand::Acp => acp::run(),
     }
 }

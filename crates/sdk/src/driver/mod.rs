@@ -30,14 +30,20 @@
 
 mod author;
 mod channels;
+mod feed;
+mod host;
 mod input;
 mod invocation;
+mod launch;
+mod pump;
 mod serve;
 
 pub use author::Driver;
 pub use channels::Channels;
+pub use host::{CancelCause, Core, CoreError, Ended, Invoke, Observed, Plan, Run, StartError};
 pub use input::{InputError, MAX_INPUT_BYTES};
 pub use invocation::{Invocation, ObserveError, StreamWriter};
+pub use launch::{DriverLaunch, Fixture, artifact_digest};
 pub use pintle_driver::*;
 pub use serve::{ServeError, serve};
 

@@ -1,0 +1,143 @@
+//! A driver whose operations are its faults. `fake-driver [hang-hello | old | no-cancel | bad-permission]`.
+
+use std::future::pending;
+use std::io::Write;
+use std::process::ExitCode;
+
+use pintle_sdk::driver::{
+    Capabilities, Channels, DATA_STREAM_VARIABLE, Driver, DriverIdentity, ErrorClass, HelloResult, Invocation,
+    InvokeParams, Permission, RpcError, TerminalStatus, VersionRange, artifact_digest, serve, supported_versions,
+};
+use serde_json::json;
+
+const OPERATIONS: [&str; 10] =
+    ["echo", "flood", "stream", "half-stream", "wait", "stubborn", "panic", "die", "garbage", "environment"];
+
+struct Fake {
+    hello: HelloResult,
+}
+
+impl Driver for Fake {
+    fn hello(&self) -> HelloResult {
+        self.hello.clone()
+    }
+
+    fn accept(&self, params: &InvokeParams) -> Result<(), RpcError> {
+        if *params.operation == *"garbage" {
+            // Behind the session's back, as a driver does that prints to its standard output.
+            let _ = std::io::stdout().write_all(b"debug: starting\n");
+            let _ = std::io::stdout().flush();
+        }
+        if *params.operation == *"refuse" {
+            return Err(RpcError::new(ErrorClass::CapabilityMismatch, "not today"));
+        }
+        Ok(())
+    }
+
+    async fn invoke(&self, invocation: Invocation) -> TerminalStatus {
+        run(&invocation).await.unwrap_or(TerminalStatus::Errored)
+    }
+}
+
+async fn run(invocation: &Invocation) -> Result<TerminalStatus, Box<dyn std::error::Error + Send + Sync>> {
+    match &*invocation.params().operation {
+        "echo" => {
+            let input = invocation.input().await?;
+            let text = String::from_utf8_lossy(&input[..input.len().min(1000)]).into_owned();
+            invocation.observe("echo", &json!({"bytes": input.len(), "text": text})).await?;
+        }
+        "flood" => {
+            let count: u64 = String::from_utf8(invocation.input().await?)?.trim().parse()?;
+            for index in 0..count {
+                invocation.observe("delta", &json!({"type": "delta", "index": index, "text": "hello world"})).await?;
+            }
+        }
+        "stream" => {
+            let input = invocation.input().await?;
+            let mut stream = invocation.observe_stream("body").await?;
+            stream.write(&input).await?;
+            stream.finish().await?;
+        }
+        "half-stream" => {
+            let mut stream = invocation.observe_stream("body").await?;
+            stream.write(b"half").await?;
+        }
+        "wait" => {
+            invocation.observe("waiting", &()).await?;
+            let (reason, _) = invocation.cancelled().await;
+            invocation.observe("cancelled", &reason).await?;
+            return Ok(TerminalStatus::Cancelled);
+        }
+        "stubborn" => {
+            invocation.observe("waiting", &std::process::id()).await?;
+            pending::<()>().await;
+        }
+        "panic" => panic!("the fake driver panics when told to"),
+        "die" => {
+            invocation.observe("dying", &()).await?;
+            eprintln!("the fake driver dies now");
+            std::process::abort();
+        }
+        "environment" => {
+            let names: Vec<_> = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+            let here = std::env::current_dir()?;
+            let fixtures = std::fs::read_dir(here.join("fixtures"))?.count();
+            invocation.observe("environment", &json!({"names": names, "cwd": here, "fixtures": fixtures})).await?;
+        }
+        _ => return Ok(TerminalStatus::Errored),
+    }
+    Ok(TerminalStatus::Completed)
+}
+
+fn hello(fault: &str) -> Result<HelloResult, std::io::Error> {
+    let digest = artifact_digest(&std::env::current_exe()?)?;
+    let permissions = ["ephemeral-input", Permission::COMPANION_STREAM, "x-fake"];
+    Ok(HelloResult {
+        driver_version_range: if fault == "old" { VersionRange::new("0.1.0", "0.9.0") } else { supported_versions() },
+        identity: DriverIdentity {
+            name: "fake".into(),
+            version: "1.0.0".into(),
+            sdk_name: None,
+            sdk_version: None,
+            client_name: None,
+            client_version: None,
+            runtime_name: "rust".into(),
+            runtime_version: "1".into(),
+            os: std::env::consts::OS.into(),
+            architecture: std::env::consts::ARCH.into(),
+            artifact_digest: digest,
+            lockfile_digest: None,
+        },
+        capabilities: Capabilities {
+            operations: OPERATIONS.into_iter().chain(["refuse"]).map(Into::into).collect(),
+            cancellation: fault != "no-cancel",
+            streaming: true,
+            ..Capabilities::default()
+        },
+        requested_permissions: permissions
+            .into_iter()
+            .chain((fault == "bad-permission").then_some("everything"))
+            .map(Permission::new)
+            .collect(),
+    })
+}
+
+fn main() -> ExitCode {
+    let fault = std::env::args().nth(1).unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let served = runtime.block_on(async {
+        if fault == "hang-hello" {
+            pending::<()>().await;
+        }
+        let data_stream = std::env::var(DATA_STREAM_VARIABLE).ok();
+        let channels = Channels::stdio(data_stream.as_deref()).expect("pipes");
+        serve(Fake { hello: hello(&fault).expect("hello") }, channels).await
+    });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

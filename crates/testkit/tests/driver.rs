@@ -1,0 +1,332 @@
+//! Core against a real driver process, through the keeper: what works, and each way in which a driver can fail.
+
+#![cfg(target_os = "linux")]
+
+use std::time::Duration;
+
+use pintle_sdk::driver::{
+    CancelCause, CommandError, Core, CoreConfig, CoreError, DriverLaunch, ErrorClass, Fault, Fixture, InstanceId,
+    Invoke, ObservationParams, Observed, Permission, Plan, Run, StartError, TerminalStatus, artifact_digest,
+};
+use pintle_sdk::process::{Environment, Exit, Program, Shim};
+use pintle_testkit::deaths::Watched;
+use pintle_wire::Digest;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const KEEPER: &str = env!("CARGO_BIN_EXE_fake-keeper");
+const DRIVER: &str = env!("CARGO_BIN_EXE_fake-driver");
+
+/// So that a failing test ends.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn test<T>(body: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    runtime.block_on(async { tokio::time::timeout(LIMIT, body).await.expect("in time") })
+}
+
+fn launch(base: &TempDir, fault: &str) -> DriverLaunch {
+    let env = Environment::driver_allowlist([("PATH".into(), "/usr/bin".into()), ("SECRET".into(), "x".into())]);
+    let program = Program::at(DRIVER).expect("the fake driver");
+    let mut launch = DriverLaunch::new(program, env, Shim::Path(KEEPER.into()), base.path());
+    launch.args = vec![fault.into()];
+    launch.session.verify_summary = true;
+    launch
+}
+
+fn base() -> TempDir {
+    tempfile::tempdir().expect("a scratch directory")
+}
+
+/// A prepared driver with the given permissions.
+async fn prepared(base: &TempDir, fault: &str, permissions: &[&str]) -> Core {
+    let mut core = Core::start(launch(base, fault)).await.expect("the driver starts");
+    let approved = permissions.iter().map(|name| Permission::new(*name)).collect();
+    let plan = Plan { digest: Digest::of(b"plan"), approved, fixtures: Vec::new() };
+    core.prepare(plan).await.expect("the driver prepares");
+    core
+}
+
+fn invoke(number: u8, operation: &str, input: &[u8]) -> Invoke {
+    let id = |random| InstanceId::new(1_700_000_000_000, [random; 16]).expect("an id");
+    Invoke {
+        invocation_id: id(number),
+        attempt_id: id(number.wrapping_add(100)),
+        operation: operation.into(),
+        input: input.to_vec(),
+        deadline: LIMIT,
+        cancel_grace: Duration::from_millis(200),
+    }
+}
+
+/// Everything that an invocation brings.
+#[derive(Debug, Default)]
+struct All {
+    observations: Vec<ObservationParams>,
+    data: Vec<u8>,
+    streams_ended: usize,
+}
+
+impl All {
+    async fn of(run: &mut Run<'_>) -> Result<Self, CoreError> {
+        let mut all = Self::default();
+        while let Some(observed) = run.next().await? {
+            match observed {
+                Observed::Observation(params) => all.observations.push(params),
+                Observed::Data { bytes, is_final, .. } => {
+                    all.data.extend_from_slice(&bytes);
+                    all.streams_ended += usize::from(is_final);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn payload(&self, index: usize) -> Value {
+        let payload = self.observations[index].payload.as_ref().expect("a payload");
+        payload.decode().expect("a payload is JSON")
+    }
+}
+
+async fn fails(core: &mut Core, operation: &str) -> CoreError {
+    let mut run = core.invoke(invoke(1, operation, b"")).expect("the operation is declared");
+    All::of(&mut run).await.expect_err("the invocation fails")
+}
+
+#[test]
+fn a_whole_session_in_order() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &["ephemeral-input"]).await;
+        let driver = core.driver().expect("a handshake").clone();
+        assert_eq!(driver.identity.artifact_digest, artifact_digest(DRIVER.as_ref()).expect("a digest"));
+        let input = "x".repeat(300_000);
+        for number in 1..=3 {
+            let mut run = core.invoke(invoke(number, "echo", input.as_bytes())).expect("an invocation");
+            let all = All::of(&mut run).await.expect("it ends well");
+            assert_eq!(run.completed().map(|completed| completed.status), Some(TerminalStatus::Completed));
+            assert_eq!(all.payload(0)["bytes"], 300_000);
+            core.reset().await.expect("reset");
+            assert_eq!(core.capabilities().await.expect("capabilities"), driver.capabilities);
+        }
+        let work = core.work_dir().to_owned();
+        let ended = core.shutdown().await;
+        assert!(ended.error.is_none(), "{:?}", ended.error);
+        assert_eq!(ended.outcome.exit, Some(Exit::Code(0)), "{}", ended.stderr.to_text());
+        assert!(!work.exists(), "the work directory is removed");
+    });
+}
+
+#[test]
+fn a_driver_sees_an_empty_environment_its_own_directories_and_its_fixtures() {
+    test(async {
+        let base = base();
+        let mut core = Core::start(launch(&base, "")).await.expect("the driver starts");
+        let fixtures = vec![Fixture { kind: "Fixture".into(), bytes: b"content".to_vec() }];
+        let plan = Plan { digest: Digest::of(b"plan"), approved: Vec::new(), fixtures };
+        core.prepare(plan).await.expect("the driver prepares");
+        let mut run = core.invoke(invoke(1, "environment", b"")).expect("an invocation");
+        let seen = All::of(&mut run).await.expect("it ends well").payload(0);
+        let mut names: Vec<&str> = seen["names"].as_array().expect("names").iter().filter_map(Value::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["HOME", "PATH", "PINTLE_DATA_STREAM", "TMPDIR"]);
+        assert_eq!(seen["cwd"], json!(core.work_dir().canonicalize().expect("it exists")));
+        assert_eq!(seen["fixtures"], 1);
+    });
+}
+
+#[test]
+fn a_companion_stream_arrives_whole() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[Permission::COMPANION_STREAM]).await;
+        let input: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
+        let mut run = core.invoke(invoke(1, "stream", &input)).expect("an invocation");
+        let all = All::of(&mut run).await.expect("it ends well");
+        assert_eq!((all.data == input, all.streams_ended), (true, 1));
+        // A stream that its author left open is ended with the invocation.
+        let mut run = core.invoke(invoke(2, "half-stream", b"")).expect("an invocation");
+        let all = All::of(&mut run).await.expect("it ends well");
+        assert_eq!((all.data.as_slice(), all.streams_ended), (&b"half"[..], 1));
+    });
+}
+
+#[test]
+fn a_stream_without_permission_is_refused_on_the_drivers_side() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let mut run = core.invoke(invoke(1, "stream", b"bytes")).expect("an invocation");
+        let all = All::of(&mut run).await.expect("it ends");
+        assert!(all.observations.is_empty());
+        assert_eq!(run.completed().map(|completed| completed.status), Some(TerminalStatus::Errored));
+    });
+}
+
+#[test]
+fn many_observations_keep_their_order() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let mut run = core.invoke(invoke(1, "flood", b"20000")).expect("an invocation");
+        let all = All::of(&mut run).await.expect("it ends well");
+        assert!(all.observations.iter().map(|params| params.sequence).eq(0..20_000));
+        assert!(all.observations.is_sorted_by_key(|params| params.monotonic_ns));
+    });
+}
+
+#[test]
+fn a_cancel_ends_an_invocation_and_the_session_goes_on() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let mut run = core.invoke(invoke(1, "wait", b"")).expect("an invocation");
+        run.next().await.expect("it waits").expect("an observation");
+        run.cancel("enough", LIMIT).expect("it can be cancelled");
+        run.cancel("enough, I said", LIMIT).expect("twice, too");
+        let all = All::of(&mut run).await.expect("it ends well");
+        assert!(!all.observations.is_empty());
+        assert_eq!(run.completed().map(|completed| completed.status), Some(TerminalStatus::Cancelled));
+        assert_eq!(run.cancelled(), Some(CancelCause::Requested));
+        let mut run = core.invoke(invoke(2, "echo", b"again")).expect("an invocation");
+        assert_eq!(All::of(&mut run).await.expect("it ends well").payload(0)["text"], "again");
+    });
+}
+
+#[test]
+fn a_deadline_cancels_and_then_kills() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let deadline = Duration::from_millis(50);
+        let mut run = core.invoke(Invoke { deadline, ..invoke(1, "wait", b"") }).expect("an invocation");
+        All::of(&mut run).await.expect("it ends when it is cancelled");
+        assert_eq!(run.cancelled(), Some(CancelCause::Deadline));
+
+        let mut run = core.invoke(Invoke { deadline, ..invoke(2, "stubborn", b"") }).expect("an invocation");
+        let Ok(Some(Observed::Observation(first))) = run.next().await else { panic!("an observation comes first") };
+        let pid = first.payload.expect("a payload").decode().expect("a process id");
+        let driver = Watched::new(pid);
+        let error = All::of(&mut run).await.expect_err("it does not end");
+        assert_eq!(error.class(), ErrorClass::CancellationTimeout);
+        assert!(matches!(error, CoreError::Fault(Fault::CancellationTimeout)));
+        assert!(driver.ends_within(LIMIT), "the driver was killed");
+        assert!(matches!(core.reset().await, Err(CoreError::Command(CommandError::Over))));
+    });
+}
+
+#[test]
+fn a_driver_that_cannot_cancel_is_killed_at_its_deadline() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "no-cancel", &[]).await;
+        let deadline = Duration::from_millis(50);
+        let mut run = core.invoke(Invoke { deadline, ..invoke(1, "stubborn", b"") }).expect("an invocation");
+        let error = run.cancel("enough", LIMIT).expect_err("it does not declare cancellation");
+        assert_eq!(error.class(), ErrorClass::CapabilityMismatch);
+        let error = All::of(&mut run).await.expect_err("it does not end");
+        assert_eq!(error.class(), ErrorClass::BudgetExceeded);
+    });
+}
+
+#[test]
+fn a_driver_that_dies_is_a_driver_fault_and_its_stderr_is_kept() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let error = fails(&mut core, "die").await;
+        assert_eq!(error.class(), ErrorClass::DriverInternal);
+        let ended = core.shutdown().await;
+        assert!(matches!(ended.outcome.exit, Some(Exit::Signal(_))), "{:?}", ended.outcome.exit);
+        assert_eq!(ended.stderr.to_text(), "the fake driver dies now\n");
+    });
+}
+
+#[test]
+fn a_panic_in_a_driver_ends_the_invocation_and_not_the_driver() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let mut run = core.invoke(invoke(1, "panic", b"")).expect("an invocation");
+        All::of(&mut run).await.expect("it ends");
+        assert_eq!(run.completed().map(|completed| completed.status), Some(TerminalStatus::Errored));
+        let mut run = core.invoke(invoke(2, "echo", b"alive")).expect("an invocation");
+        assert_eq!(All::of(&mut run).await.expect("it ends well").payload(0)["text"], "alive");
+    });
+}
+
+#[test]
+fn words_on_standard_output_are_a_protocol_fault() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let error = fails(&mut core, "garbage").await;
+        assert!(matches!(error, CoreError::Fault(Fault::Frame(_))), "{error}");
+    });
+}
+
+#[test]
+fn a_refusal_leaves_the_session_as_it_was() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let error = fails(&mut core, "refuse").await;
+        assert_eq!(error.class(), ErrorClass::CapabilityMismatch);
+        // The refused invocation id is free again.
+        let mut run = core.invoke(invoke(1, "echo", b"")).expect("an invocation");
+        All::of(&mut run).await.expect("it ends well");
+        let unknown = core.invoke(invoke(2, "nope", b"")).map(|_| ()).expect_err("it is not declared");
+        assert_eq!(unknown.class(), ErrorClass::CapabilityMismatch);
+    });
+}
+
+async fn start_fails(fault: &str, change: impl FnOnce(&mut CoreConfig)) -> StartError {
+    let base = base();
+    let mut launch = launch(&base, fault);
+    change(&mut launch.session);
+    Core::start(launch).await.expect_err("the driver does not start")
+}
+
+#[test]
+fn a_handshake_fails_with_its_class() {
+    test(async {
+        let error = start_fails("old", |_| {}).await;
+        assert_eq!(error.error.class(), ErrorClass::UnsupportedRpcVersion);
+        let error = start_fails("bad-permission", |_| {}).await;
+        assert_eq!(error.error.class(), ErrorClass::PermissionDenied);
+        let error = start_fails("", |session| session.expected_artifact = Some(Digest::of(b"another"))).await;
+        assert_eq!(error.error.class(), ErrorClass::ArtifactMismatch);
+        let error = start_fails("hang-hello", |session| session.request_timeout = Duration::from_millis(50)).await;
+        assert!(matches!(error.error, CoreError::TimedOut { .. }), "{error}");
+        assert!(error.ended.is_some_and(|ended| ended.outcome.survivors.is_empty()));
+    });
+}
+
+#[test]
+fn dropping_core_kills_the_driver_in_the_middle_of_an_invocation() {
+    test(async {
+        let base = base();
+        let mut core = prepared(&base, "", &[]).await;
+        let driver = Watched::new(core.id());
+        let mut run = core.invoke(invoke(1, "stubborn", b"")).expect("an invocation");
+        run.next().await.expect("it runs").expect("an observation");
+        drop(core);
+        assert!(driver.ends_within(LIMIT), "the driver lives on");
+    });
+}
+
+#[test]
+fn without_a_keeper_there_is_no_companion_stream_and_the_rest_works() {
+    test(async {
+        let base = base();
+        let mut launch = launch(&base, "");
+        launch.shim = Shim::None;
+        let mut core = Core::start(launch).await.expect("the driver starts");
+        let approved = vec![Permission::new(Permission::COMPANION_STREAM), Permission::new("x-fake")];
+        let plan = Plan { digest: Digest::of(b"plan"), approved, fixtures: Vec::new() };
+        let accepted = core.prepare(plan).await.expect("the driver prepares");
+        assert_eq!(accepted, [Permission::new("x-fake")]);
+        let mut run = core.invoke(invoke(1, "echo", b"plain")).expect("an invocation");
+        assert_eq!(All::of(&mut run).await.expect("it ends well").payload(0)["text"], "plain");
+    });
+}

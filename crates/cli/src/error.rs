@@ -40,6 +40,16 @@ impl CommandError {
         self
     }
 
+    /// The stable word of the failure.
+    pub(crate) const fn class(&self) -> &'static str {
+        self.class
+    }
+
+    /// What could not be done, without its hints.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The exit code.
     pub(crate) const fn exit(&self) -> Exit {
         self.exit

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{driver, json};
+use crate::commands::{driver, json, task};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -30,11 +30,19 @@ enum Command {
     /// Strict JSON and its canonical form.
     #[command(subcommand)]
     Json(json::JsonCommand),
+    /// The task pointer: what a session works on, kept through compaction, resume and crash.
+    #[command(subcommand, visible_alias = "pointer")]
+    Task(task::TaskCommand),
 }
 
 fn main() -> ExitCode {
     // The keeper of a child may own no descriptor and no thread but its first, so it comes before everything else.
     if let Some(code) = commands::exec::run_if_asked(std::env::args_os().nth(1).as_deref()) {
+        return code;
+    }
+    let args: Vec<_> = std::env::args_os().collect();
+    // Below `task` the exit codes are others, and the hook has no time for the rest.
+    if let Some(code) = task::run_if_asked(&args) {
         return code;
     }
     let done = catch_unwind(AssertUnwindSafe(|| match Cli::try_parse() {
@@ -48,7 +56,8 @@ fn main() -> ExitCode {
     done.unwrap_or_else(|_| for_task(Exit::Panic)).into()
 }
 
-/// Agents read the exit codes of `task` as decisions, 2 among them: there, wrong usage and panics are 1.
+/// Agents read the exit codes of `task` as decisions, 2 among them: there, wrong usage and panics are 1. This is for a
+/// `task` behind other options; one that comes first never gets here.
 fn for_task(exit: Exit) -> Exit {
     let group = std::env::args_os().skip(1).find(|arg| !arg.to_string_lossy().starts_with('-'));
     if group.is_some_and(|group| group == "task" || group == "pointer") { Exit::Failed } else { exit }
@@ -58,6 +67,7 @@ fn run(command: &Command) -> Exit {
     let (result, json) = match command {
         Command::Driver(command) => (driver::run(command), false),
         Command::Json(command) => (json::run(command), false),
+        Command::Task(command) => return task::run(command, std::ffi::OsStr::new("pintle")),
     };
     finish(result, json)
 }

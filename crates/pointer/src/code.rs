@@ -24,6 +24,8 @@ pub enum Code {
     SessionIdInvalid,
     /// The session variable of the agent names another session than the request (A7).
     SessionEnvMismatch,
+    /// A task is alive where an imported one was to be stored (A9).
+    SessionLive,
     /// The pointer text exceeds [`TEXT_MAX_BYTES`](crate::TEXT_MAX_BYTES) after normalisation.
     PointerTooLarge,
     /// The pointer text holds nothing but white space.
@@ -68,7 +70,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, for tables and exhaustive tests.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::StaleGeneration,
         Self::StaleRevision,
         Self::RequestTooLarge,
@@ -78,6 +80,7 @@ impl Code {
         Self::RequestSchema,
         Self::SessionIdInvalid,
         Self::SessionEnvMismatch,
+        Self::SessionLive,
         Self::PointerTooLarge,
         Self::PointerEmpty,
         Self::TaskIdInvalid,
@@ -112,6 +115,7 @@ impl Code {
             Self::RequestSchema => "REQUEST_SCHEMA",
             Self::SessionIdInvalid => "SESSION_ID_INVALID",
             Self::SessionEnvMismatch => "SESSION_ENV_MISMATCH",
+            Self::SessionLive => "SESSION_LIVE",
             Self::PointerTooLarge => "POINTER_TOO_LARGE",
             Self::PointerEmpty => "POINTER_EMPTY",
             Self::TaskIdInvalid => "TASK_ID_INVALID",

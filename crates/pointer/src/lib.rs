@@ -42,7 +42,7 @@ pub use ids::{
     ABSENT, Generation, IdError, LEGACY_V2, REVISION_MAX, Revision, SESSION_ID_MAX_CHARS, SessionId, TaskId,
 };
 pub use meta::{Delivered, META_MAX_BYTES, Meta, TERMINALS_MAX, Terminal, prompt_key, text_key};
-pub use publisher::{PUBLISHER_MAX_BYTES, Publisher, PublisherCommand, Shell};
+pub use publisher::{CONTEXT_ROOM_FOR_PATHS_BYTES, PUBLISHER_MAX_BYTES, Publisher, PublisherCommand, Shell};
 pub use request::{PublishRequest, REQUEST_MAX_BYTES, RequestError, failure_receipt, success_receipt};
 pub use schema::{publish_request_schema, state_schema};
 pub use state::{

@@ -124,6 +124,18 @@ impl Meta {
         true
     }
 
+    /// Whether writing this over `before` is worth it: times alone are noted once a minute.
+    pub fn differs_noticeably(&self, before: &Self) -> bool {
+        const SAME_USE_S: i64 = 60;
+        let timeless = |meta: &Self| {
+            let mut meta = meta.clone();
+            meta.last_used_unix_s = 0;
+            meta.terminals.iter_mut().for_each(|terminal| terminal.last_used_unix_s = 0);
+            meta
+        };
+        self.last_used_unix_s - before.last_used_unix_s >= SAME_USE_S || timeless(self) != timeless(before)
+    }
+
     /// Whether another process that is still alive drives the session, and the user does not know it yet. Forgets the
     /// dead ones.
     pub fn warn_of_company(&mut self, own: Option<Terminal>, is_alive: impl Fn(&Terminal) -> bool) -> bool {

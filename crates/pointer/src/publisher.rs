@@ -3,6 +3,9 @@ use crate::{Agent, SessionId};
 /// Over this length the publisher's path is not printed: the pointer text needs the room more.
 pub const PUBLISHER_MAX_BYTES: usize = 4096;
 
+/// From this length of program and root on it is worth to look up whether the bare name would do.
+pub const CONTEXT_ROOM_FOR_PATHS_BYTES: usize = 512;
+
 /// How the model publishes: the `publisher:` line of a context block (A2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Publisher {

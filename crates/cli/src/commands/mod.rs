@@ -3,3 +3,4 @@
 pub(crate) mod driver;
 pub(crate) mod exec;
 pub(crate) mod json;
+pub(crate) mod task;

@@ -40,6 +40,9 @@ pub enum PointerError {
         /// Why.
         source: ReplaceError,
     },
+    /// The operating system gave no random bits for a new generation.
+    #[error("make a new generation")]
+    Random(#[source] getrandom::Error),
     /// Any other operation.
     #[error(transparent)]
     Fs(#[from] FsError),
@@ -66,7 +69,7 @@ impl PointerError {
             Self::Lock(LockError::Fs(error)) | Self::Fs(error) | Self::Replace(ReplaceError::Unchanged(error)) => {
                 of_kind(error.kind())
             }
-            Self::Lock(_) | Self::Replace(_) | Self::NotDurable { .. } => Code::StateIo,
+            Self::Lock(_) | Self::Replace(_) | Self::NotDurable { .. } | Self::Random(_) => Code::StateIo,
         }
     }
 
@@ -82,7 +85,7 @@ impl PointerError {
         match self {
             Self::ReparsePoint { path } | Self::Held { path, .. } | Self::NotDurable { path, .. } => Some(path),
             Self::Fs(error) => Some(error.path()),
-            Self::Lock(_) | Self::Replace(_) => None,
+            Self::Lock(_) | Self::Replace(_) | Self::Random(_) => None,
         }
     }
 

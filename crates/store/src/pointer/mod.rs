@@ -22,11 +22,11 @@ mod terminal;
 
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use pintle_pointer::{
-    HISTORY_MAX_BYTES, META_MAX_BYTES, Meta, Observed, STATE_MAX_BYTES, SessionId, State, decode_history,
+    Fresh, HISTORY_MAX_BYTES, META_MAX_BYTES, Meta, Observed, STATE_MAX_BYTES, SessionId, State, decode_history,
 };
 
 pub use error::PointerError;
@@ -56,6 +56,26 @@ const HISTORY_FILE: &str = "history.ndjson";
 pub struct PointerStore<'a> {
     fs: &'a dyn Fs,
     root: PathBuf,
+}
+
+/// The clock and new random bits, for one decision.
+///
+/// # Errors
+/// [`PointerError::Random`] if the operating system has none.
+pub fn fresh() -> Result<Fresh, PointerError> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(PointerError::Random)?;
+    Ok(Fresh { now_unix_seconds: now_unix_seconds(), random })
+}
+
+/// The clock, in whole seconds since 1970; negative before.
+#[must_use]
+pub fn now_unix_seconds() -> i64 {
+    let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => seconds(since),
+        Err(before) => -seconds(before.duration()),
+    }
 }
 
 impl<'a> PointerStore<'a> {

@@ -1,0 +1,146 @@
+//! `pintle task ..`, the task pointer; `pintle pointer ..` is the same command.
+//!
+//! Exit codes here are 0, 1 and 2 and nothing else (A12): an agent reads 2 as "block the prompt", so neither the argument
+//! parser's 2 nor a panic's 70 may reach it. Standard output is written in one piece at the end, so that a command that
+//! fails has written nothing.
+
+mod fast;
+mod hook;
+mod import;
+mod list;
+mod moving;
+mod publish;
+mod roots;
+mod set;
+mod show;
+mod stdin;
+mod watch;
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::CommandError;
+use crate::exit::Exit;
+
+/// Commands below `pintle task`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TaskCommand {
+    /// Record what a session works on and what comes next.
+    Set(set::SetArgs),
+    /// Mark the task of a session as done.
+    Done(set::ClearArgs),
+    /// Forget the task of a session, whatever it holds.
+    Clear(set::ClearArgs),
+    /// Show the task of a session.
+    Show(show::ShowArgs),
+    /// List tasks: project, agent, age, first line.
+    List(list::ListArgs),
+    /// Show the last published states of a session.
+    History(show::HistoryArgs),
+    /// Show the tasks and keep the view up to date.
+    Watch(watch::WatchArgs),
+    /// Take over a task of another session, by its id or its number in the list.
+    Adopt(moving::AdoptArgs),
+    /// Send a task to another machine, over ssh.
+    Send(moving::SendArgs),
+    /// Take in a task: a sent one on standard input, or one from another program's JSON file.
+    Import(import::ImportArgs),
+    /// Remove sessions that were not used for a time.
+    Gc(list::GcArgs),
+    /// Publish a task: one JSON request on standard input, one JSON receipt on standard output.
+    Publish(publish::PublishArgs),
+    /// Answer an agent's hook: its JSON on standard input, the answer on standard output.
+    Hook(hook::HookArgs),
+}
+
+/// The task pointer: what a session works on, kept through compaction, resume and crash.
+#[derive(Debug, Parser)]
+#[command(name = "pintle task", version, arg_required_else_help = true)]
+struct TaskCli {
+    #[command(subcommand)]
+    command: TaskCommand,
+}
+
+/// Runs a command line that begins with `task` or `pointer`, whole; `None` for any other.
+pub(crate) fn run_if_asked(args: &[OsString]) -> Option<ExitCode> {
+    if !matches!(args.get(1).and_then(|word| word.to_str()), Some("task" | "pointer")) {
+        return None;
+    }
+    let words = &args[2..];
+    let program = args[0].as_os_str();
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        // Hooks run at every prompt: they do without the argument parser, whose table takes longer to build than the
+        // whole rest of their work. What the fast reader does not know goes to the parser, for its messages.
+        let command = match fast::parse(words) {
+            Some(command) => command,
+            None => match TaskCli::try_parse_from(
+                std::iter::once(OsString::from("pintle task")).chain(words.iter().cloned()),
+            ) {
+                Ok(cli) => cli.command,
+                Err(error) => {
+                    let _ = error.print();
+                    return if error.use_stderr() { Exit::Failed } else { Exit::Ok };
+                }
+            },
+        };
+        run(&command, program)
+    }));
+    Some(done.unwrap_or(Exit::Failed).into())
+}
+
+/// Runs a parsed command. `program` is the word by which this process was started.
+pub(crate) fn run(command: &TaskCommand, program: &OsStr) -> Exit {
+    let result = match command {
+        TaskCommand::Set(args) => set::set(args),
+        TaskCommand::Done(args) => set::done(args),
+        TaskCommand::Clear(args) => set::clear(args),
+        TaskCommand::Show(args) => show::show(args),
+        TaskCommand::List(args) => list::list(args),
+        TaskCommand::History(args) => show::history(args),
+        TaskCommand::Watch(args) => watch::watch(args),
+        TaskCommand::Adopt(args) => moving::adopt(args),
+        TaskCommand::Send(args) => moving::send(args),
+        TaskCommand::Import(args) => import::import(args),
+        TaskCommand::Gc(args) => list::gc(args),
+        TaskCommand::Publish(args) => publish::publish(args),
+        TaskCommand::Hook(args) => hook::hook(args, program),
+    };
+    match result {
+        Ok(exit) => exit,
+        Err(error) if error.is_broken_pipe() => Exit::Ok,
+        Err(error) => {
+            error.print(false);
+            // A usage error has the number of a refusal, and must not be taken for one.
+            if error.exit() == REFUSED && error.class() != "usage" { REFUSED } else { Exit::Failed }
+        }
+    }
+}
+
+/// Exit code 2, which here means that a publish was refused or a prompt blocked.
+const REFUSED: Exit = Exit::Usage;
+
+/// How a command for people prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Lines and tables.
+    Human,
+    /// One JSON object or one per line.
+    Json,
+}
+
+/// Writes everything at once.
+fn print(text: &str) -> Result<(), CommandError> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// A failure of the user's command; the exit code is 1 here.
+fn failed(class: &'static str, message: impl std::fmt::Display) -> CommandError {
+    CommandError::new(Exit::Failed, class, message)
+}

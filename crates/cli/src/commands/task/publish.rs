@@ -1,0 +1,149 @@
+//! `pintle task publish`: one request in, one receipt out; and the one way in which every other command publishes.
+
+use std::io::{IsTerminal, stdin as standard_input};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use pintle_pointer::{
+    Agent, Answer, Code, Event, Observed, Pointer, PublishRequest, REQUEST_MAX_BYTES, SessionId, State,
+    failure_receipt, success_receipt,
+};
+use pintle_store::RealFs;
+use pintle_store::pointer::{LockedSession, PUBLISH_LOCK_WAIT, PointerError, PointerStore, fresh, now_unix_seconds};
+
+use super::roots::{Where, root_with, session_variable};
+use super::{REFUSED, failed, print, stdin};
+use crate::error::CommandError;
+use crate::exit::Exit;
+
+/// How long the publisher may take to write its request.
+const PUBLISH_STDIN_WAIT: Duration = Duration::from_secs(30);
+
+/// Options of `publish`.
+#[derive(Debug, Default, Args)]
+pub(crate) struct PublishArgs {
+    /// The agent that publishes; its session variable must name the session of the request.
+    #[arg(long, value_name = "AGENT")]
+    pub(super) agent: Option<Agent>,
+    /// The state root; default: the one that has the session.
+    #[arg(long, value_name = "DIR")]
+    pub(super) root: Option<PathBuf>,
+}
+
+/// A publish that did not happen, with what its receipt says.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// The code.
+    pub(super) code: Code,
+    /// The message, without pointer text.
+    pub(super) message: String,
+    /// What is stored, for the `STALE_*` codes.
+    pub(super) current: Option<Observed>,
+}
+
+impl Refused {
+    /// A refusal without what is stored.
+    pub(super) fn new(code: Code, message: impl std::fmt::Display) -> Self {
+        Self { code, message: message.to_string(), current: None }
+    }
+
+    /// The receipt, without its LF.
+    pub(super) fn receipt(&self) -> String {
+        failure_receipt(self.code, &self.message, self.current.as_ref())
+    }
+}
+
+impl From<PointerError> for Refused {
+    fn from(error: PointerError) -> Self {
+        Self::new(error.code(), error.full_message())
+    }
+}
+
+/// Reads the request, publishes it, prints the receipt.
+pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CommandError> {
+    if standard_input().is_terminal() {
+        return Err(failed("usage", "read a publish request: standard input is a terminal")
+            .hint("people publish with: pintle task set \"GOAL AND NEXT STEP\""));
+    }
+    let input = stdin::read(REQUEST_MAX_BYTES, PUBLISH_STDIN_WAIT)
+        .map_err(|error| failed("input", format!("read standard input: {error}")))?;
+    let published = PublishRequest::decode(&input.bytes)
+        .map_err(|error| Refused::new(error.code(), error))
+        .and_then(|request| publish_request(args.root.clone(), args.agent, &request));
+    match published {
+        Ok(state) => {
+            print(&format!("{}\n", success_receipt(&state)))?;
+            Ok(Exit::Ok)
+        }
+        Err(refused) => {
+            print(&format!("{}\n", refused.receipt()))?;
+            Ok(REFUSED)
+        }
+    }
+}
+
+/// What the command and the MCP tool do with a request: compare the session variable, find the root, publish.
+pub(super) fn publish_request(
+    root: Option<PathBuf>,
+    agent: Option<Agent>,
+    request: &PublishRequest,
+) -> Result<State, Refused> {
+    check_session_variable(agent, &request.session_id)?;
+    let root = root_with(&Where { root, agent }, &request.session_id)
+        .map_err(|error| Refused::new(Code::StateIo, error.message()))?;
+    let mut locked = PointerStore::new(&RealFs, root).lock(&request.session_id, PUBLISH_LOCK_WAIT)?;
+    publish_locked(&mut locked, request)
+}
+
+/// Publishes on a session whose lock is held, and notes it in history and sidecar.
+pub(super) fn publish_locked(locked: &mut LockedSession<'_>, request: &PublishRequest) -> Result<State, Refused> {
+    match locked.apply(Event::Publish(request), fresh()?)? {
+        Answer::Published => {}
+        Answer::Refused(refusal) => {
+            let code = refusal.code();
+            let stale = matches!(code, Code::StaleGeneration | Code::StaleRevision);
+            let current = stale.then(|| locked.observed().clone());
+            return Err(Refused { current, ..Refused::new(code, refusal) });
+        }
+        // A publish is answered in no other way; were it, nothing was written.
+        _ => return Err(Refused::new(Code::StateIo, "the publish was not decided")),
+    }
+    let Observed::Current(state) = locked.observed().clone() else {
+        return Err(Refused::new(Code::StateIo, "the publish left no state"));
+    };
+    // Convenience only: the publish stands whatever becomes of these.
+    let _ = locked.add_to_history(&state);
+    let mut meta = locked.meta();
+    meta.published |= state.pointer.task().is_some();
+    meta.last_used_unix_s = now_unix_seconds();
+    let _ = locked.save_meta(&meta);
+    Ok(state)
+}
+
+/// Publishes `target` on whatever is stored: the compare-and-swap of a person, who looks and writes under one lock.
+pub(super) fn publish_over(
+    root: &Path,
+    session: &SessionId,
+    target: impl FnOnce(&Observed) -> Result<Pointer, Refused>,
+) -> Result<State, Refused> {
+    let mut locked = PointerStore::new(&RealFs, root).lock(session, PUBLISH_LOCK_WAIT)?;
+    let target = target(locked.observed())?;
+    let expected = match locked.observed() {
+        Observed::Corrupt(fault) => return Err(Refused::new(fault.code, fault)),
+        other => other.expectation().ok_or_else(|| Refused::new(Code::StateCorrupt, "nothing readable is stored"))?,
+    };
+    publish_locked(&mut locked, &PublishRequest { session_id: session.clone(), expected, target })
+}
+
+/// A7: only the variable of the agent that is named counts.
+fn check_session_variable(agent: Option<Agent>, session: &SessionId) -> Result<(), Refused> {
+    let Some(variable) = agent.and_then(Agent::session_variable) else { return Ok(()) };
+    match agent.and_then(session_variable).and_then(|id| SessionId::of_host(&id)) {
+        Some(own) if own != *session => Err(Refused::new(
+            Code::SessionEnvMismatch,
+            format!("the request is for another session than {variable} names; use the block of this session"),
+        )),
+        _ => Ok(()),
+    }
+}

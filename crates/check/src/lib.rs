@@ -2,6 +2,8 @@
 
 pub mod cel;
 pub mod driver;
+pub mod judge;
 pub mod observation;
 pub mod pack;
+pub mod report;
 pub mod trace;

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use crate::error::JsonError;
 use crate::lex::{self, Escape};
+use crate::names::prefix;
 use crate::scan::{Profile, ScanLimits, scan};
 use crate::text::Text;
 
@@ -69,15 +70,8 @@ pub fn canonicalize_into(text: &Text<'_>, out: &mut Vec<u8>) -> Result<(), Canon
         return Ok(());
     }
     let index = if text.is_known_sorted() { Index::default() } else { Index::of(text.as_str()) };
-    Writer {
-        text: text.as_str(),
-        bytes: text.as_str().as_bytes(),
-        index: &index,
-        next_object: 0,
-        frames: Vec::new(),
-        out,
-    }
-    .run();
+    let (text, frames) = (text.as_str(), Vec::with_capacity(16));
+    Writer { text, bytes: text.as_bytes(), index: &index, next_object: 0, frames, run: 0, out }.run();
     Ok(())
 }
 
@@ -100,6 +94,13 @@ pub(crate) fn utf16_order(a: &str, b: &str) -> Ordering {
         (Some(a), Some(b)) => a.cmp(b),
         _ => a.len().cmp(&b.len()),
     }
+}
+
+/// The order by the first bytes alone; `None` when it takes all of them.
+#[inline]
+pub(crate) fn prefix_order(a: u64, b: u64) -> Option<Ordering> {
+    const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
+    if a != b && (a | b) & NOT_ASCII == 0 { Some(a.cmp(&b)) } else { None }
 }
 
 /// Appends `value` as a canonical string.
@@ -164,14 +165,14 @@ struct Object {
 
 #[derive(Clone, Copy)]
 struct Member {
-    /// Offset of the quote that opens its name.
+    /// The first bytes of the name.
+    prefix: u64,
+    /// Offset of the quote that opens the name.
     name: u32,
     /// Length of the name's body, or its index in `Index::unescaped`.
     len: u32,
     escaped: bool,
-    /// Offset of its value.
-    value: u32,
-    /// Number of objects that open before the value.
+    /// Number of objects that open before its value.
     next_object: u32,
 }
 
@@ -185,8 +186,8 @@ impl Index {
     /// Reads a text that the scan has accepted.
     fn of(text: &str) -> Self {
         let mut index = Self::default();
-        let mut open: Vec<Open> = Vec::new();
-        let mut pending: Vec<Member> = Vec::new();
+        let mut open: Vec<Open> = Vec::with_capacity(16);
+        let mut pending: Vec<Member> = Vec::with_capacity(32);
         let bytes = text.as_bytes();
         let mut at = lex::skip_space(bytes, 0);
         loop {
@@ -207,7 +208,7 @@ impl Index {
                         continue;
                     }
                 }
-                Some(b'"') => at = lex::skip_string(bytes, at),
+                Some(b'"') => at = lex::skip_string(bytes, at).0,
                 Some(_) => at = lex::skip_atom(bytes, at),
                 None => return index,
             }
@@ -237,26 +238,21 @@ impl Index {
     /// A member whose name starts at `at`; returns the offset of its value.
     fn member(&mut self, text: &str, at: usize, open: &mut [Open], pending: &mut Vec<Member>) -> usize {
         let bytes = text.as_bytes();
-        let end = lex::skip_string(bytes, at);
-        let body = text.get(at + 1..end - 1).unwrap_or_default();
-        let escaped = memchr::memchr(b'\\', body.as_bytes()).is_some();
-        let len = if escaped {
-            let mut name = String::with_capacity(body.len());
-            lex::unescape_into(body, &mut name);
+        let (end, escaped) = lex::skip_string(bytes, at);
+        let (prefix, len) = if escaped {
+            let mut name = String::new();
+            lex::unescape_into(text.get(at + 1..end - 1).unwrap_or_default(), &mut name);
+            let prefix = prefix(name.as_bytes(), 0, name.len());
             self.unescaped.push(name.into_boxed_str());
-            self.unescaped.len() - 1
+            (prefix, self.unescaped.len() - 1)
         } else {
-            body.len()
+            let len = end.saturating_sub(at + 2);
+            (prefix(bytes, at + 1, len), len)
         };
         let colon = lex::skip_space(bytes, end);
         let value = lex::skip_space(bytes, colon + 1);
-        let member = Member {
-            name: at as u32,
-            len: len as u32,
-            escaped,
-            value: value as u32,
-            next_object: self.objects.len() as u32,
-        };
+        let next_object = self.objects.len() as u32;
+        let member = Member { prefix, name: at as u32, len: len as u32, escaped, next_object };
         if let Some(Open::Object { first, sorted, .. }) = open.last_mut()
             && *sorted
             && pending.len() > *first
@@ -280,7 +276,7 @@ impl Index {
     }
 
     fn order(&self, text: &str, a: &Member, b: &Member) -> Ordering {
-        utf16_order(self.name(text, a), self.name(text, b))
+        prefix_order(a.prefix, b.prefix).unwrap_or_else(|| utf16_order(self.name(text, a), self.name(text, b)))
     }
 
     fn name<'t>(&'t self, text: &'t str, member: &Member) -> &'t str {
@@ -305,6 +301,8 @@ enum Frame {
     },
 }
 
+/// Writes the form. What stands in the text as it must stand in the form is not copied piece by piece: it is a run, which
+/// ends where the two part.
 struct Writer<'w> {
     text: &'w str,
     bytes: &'w [u8],
@@ -312,38 +310,35 @@ struct Writer<'w> {
     /// The object of the index that opens next.
     next_object: u32,
     frames: Vec<Frame>,
+    /// Where the text begins that is yet to be copied.
+    run: usize,
     out: &'w mut Vec<u8>,
 }
 
 impl Writer<'_> {
     fn run(&mut self) {
-        let mut at = lex::skip_space(self.bytes, 0);
+        let mut at = self.gap(0);
         loop {
             at = match self.bytes.get(at) {
                 Some(b'{') => {
-                    let (start, value) = self.open_object(at);
-                    if value {
-                        at = start;
+                    let (next, is_value) = self.open_object(at);
+                    if is_value {
+                        at = next;
                         continue;
                     }
-                    start
+                    next
                 }
                 Some(b'[') => {
-                    self.out.push(b'[');
-                    let start = lex::skip_space(self.bytes, at + 1);
                     self.frames.push(Frame::Array);
-                    if self.bytes.get(start) != Some(&b']') {
-                        at = start;
+                    let next = self.gap(at + 1);
+                    if self.bytes.get(next) != Some(&b']') {
+                        at = next;
                         continue;
                     }
-                    start
+                    next
                 }
                 Some(b'"') => self.string(at),
-                Some(b't' | b'f' | b'n') => {
-                    let end = lex::skip_atom(self.bytes, at);
-                    self.out.extend_from_slice(&self.bytes[at..end]);
-                    end
-                }
+                Some(b't' | b'f' | b'n') => lex::skip_atom(self.bytes, at),
                 Some(_) => self.number(at),
                 None => return,
             };
@@ -354,12 +349,29 @@ impl Writer<'_> {
         }
     }
 
-    /// An object opens. Returns where to go on, and whether a value stands there (or else what follows the last member).
+    /// Copies the run, up to `end`; the next begins at `start`.
+    #[inline]
+    fn flush(&mut self, end: usize, start: usize) {
+        self.out.extend_from_slice(self.bytes.get(self.run..end).unwrap_or_default());
+        self.run = start;
+    }
+
+    /// Leaves out white space; returns where it ends.
+    #[inline]
+    fn gap(&mut self, at: usize) -> usize {
+        let end = lex::skip_space(self.bytes, at);
+        if end != at {
+            self.flush(at, end);
+        }
+        end
+    }
+
+    /// An object opens. Returns where to go on, and whether a value stands there (or else the closing brace).
     fn open_object(&mut self, at: usize) -> (usize, bool) {
-        self.out.push(b'{');
         let object = self.index.objects.get(self.next_object as usize).copied().unwrap_or_default();
         self.next_object += 1;
         if object.count > 0 {
+            self.flush(at + 1, at + 1);
             self.frames.push(Frame::Sorted { next: object.first, end: object.first + object.count, object });
             return match self.next_member() {
                 Some(value) => (value, true),
@@ -367,39 +379,37 @@ impl Writer<'_> {
             };
         }
         self.frames.push(Frame::Inline);
-        let start = lex::skip_space(self.bytes, at + 1);
+        let start = self.gap(at + 1);
         if self.bytes.get(start) == Some(&b'}') { (start, false) } else { (self.name(start), true) }
     }
 
-    /// After a value: closes what ends, and returns where the next value starts.
+    /// After a value: closes what ends, and returns where the next value starts; `None` when the root has ended.
     fn next_value(&mut self, mut at: usize) -> Option<usize> {
         loop {
-            match self.frames.last()? {
-                Frame::Array => {
-                    at = lex::skip_space(self.bytes, at);
+            let Some(frame) = self.frames.last() else {
+                self.flush(at, at);
+                return None;
+            };
+            match frame {
+                Frame::Array | Frame::Inline => {
+                    let inline = matches!(frame, Frame::Inline);
+                    at = self.gap(at);
                     if self.bytes.get(at) == Some(&b',') {
-                        self.out.push(b',');
-                        return Some(lex::skip_space(self.bytes, at + 1));
+                        at = self.gap(at + 1);
+                        return Some(if inline { self.name(at) } else { at });
                     }
-                    self.out.push(b']');
-                    at += 1;
-                }
-                Frame::Inline => {
-                    at = lex::skip_space(self.bytes, at);
-                    if self.bytes.get(at) == Some(&b',') {
-                        self.out.push(b',');
-                        return Some(self.name(lex::skip_space(self.bytes, at + 1)));
-                    }
-                    self.out.push(b'}');
                     at += 1;
                 }
                 Frame::Sorted { next, end, object } => {
-                    if next < end {
+                    let (done, object) = (next == end, *object);
+                    self.flush(at, at);
+                    if !done {
                         self.out.push(b',');
                         return self.next_member();
                     }
-                    self.out.push(b'}');
+                    // The closing brace of the text begins the next run.
                     at = object.end as usize;
+                    self.run = at - 1;
                     self.next_object = object.next_object;
                 }
             }
@@ -407,60 +417,60 @@ impl Writer<'_> {
         }
     }
 
-    /// The next member of the sorted object on top: writes its name, returns where its value starts.
+    /// The next member of the sorted object on top: a run begins at its name. Returns where its value starts.
     fn next_member(&mut self) -> Option<usize> {
         let Some(Frame::Sorted { next, .. }) = self.frames.last_mut() else { return None };
         let member = *self.index.members.get(*next as usize)?;
         *next += 1;
         self.next_object = member.next_object;
-        self.string(member.name as usize);
-        self.out.push(b':');
-        Some(member.value as usize)
+        self.run = member.name as usize;
+        Some(self.name(member.name as usize))
     }
 
-    /// A name and its colon in the order of the text; returns where the value starts.
+    /// A name and its colon; returns where the value starts.
+    #[inline]
     fn name(&mut self, at: usize) -> usize {
-        let colon = lex::skip_space(self.bytes, self.string(at));
-        self.out.push(b':');
-        lex::skip_space(self.bytes, colon + 1)
+        let end = self.string(at);
+        let colon = self.gap(end);
+        self.gap(colon + 1)
     }
 
-    /// A string whose opening quote is at `at`; returns the offset after its closing quote.
+    /// A string whose opening quote is at `at`; returns where it ends.
+    #[inline]
     fn string(&mut self, at: usize) -> usize {
-        let mut start = at;
         let mut at = lex::plain_end(self.bytes, at + 1);
-        loop {
-            match self.bytes.get(at) {
-                Some(b'\\') => {}
-                // The closing quote; anything else cannot be.
-                _ => {
-                    let end = (at + 1).min(self.bytes.len());
-                    self.out.extend_from_slice(&self.bytes[start..end]);
-                    return end;
-                }
-            }
-            self.out.extend_from_slice(&self.bytes[start..at]);
-            let Escape::Char(scalar, length) = lex::escape(self.bytes, at) else { return self.bytes.len() };
+        while self.bytes.get(at) == Some(&b'\\') {
+            at = lex::plain_end(self.bytes, self.escape(at));
+        }
+        // The closing quote; anything else cannot be.
+        at + 1
+    }
+
+    /// An escape, which is copied or spelled anew; returns where it ends.
+    fn escape(&mut self, at: usize) -> usize {
+        let Escape::Char(scalar, length) = lex::escape(self.bytes, at) else { return self.bytes.len() };
+        let end = at + length;
+        if !lex::is_canonical_escape(scalar, &self.bytes[at..end]) {
+            self.flush(at, end);
             match scalar {
                 '"' | '\\' | '\0'..='\u{1f}' => write_escaped(scalar as u8, self.out),
                 scalar => self.out.extend_from_slice(scalar.encode_utf8(&mut [0; 4]).as_bytes()),
             }
-            start = at + length;
-            at = lex::plain_end(self.bytes, start);
         }
+        end
     }
 
-    /// A number; returns the offset after it.
+    /// A number, which is copied or printed anew; returns where it ends.
     fn number(&mut self, at: usize) -> usize {
         let digits = at + usize::from(self.bytes.get(at) == Some(&b'-'));
         let end = lex::skip_digits(self.bytes, digits);
         let whole = !matches!(self.bytes.get(end), Some(b'.' | b'e' | b'E'));
         let negative_zero = digits > at && self.bytes.get(digits) == Some(&b'0');
         if whole && end - digits <= EXACT_DIGITS && !negative_zero {
-            self.out.extend_from_slice(&self.bytes[at..end]);
             return end.max(at + 1);
         }
         let end = lex::skip_atom(self.bytes, at).max(at + 1);
+        self.flush(at, end);
         // The scan has made sure that this is a finite double.
         write_double(self.text.get(at..end).and_then(|text| text.parse().ok()).unwrap_or(0.0), self.out);
         end

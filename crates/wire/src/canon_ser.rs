@@ -1,9 +1,13 @@
 //! RFC 8785 for our own values: a serde serializer that writes the canonical form at once.
 
-use serde::Serialize;
-use serde::ser::{self, Impossible, Serializer};
+use std::cmp::Ordering;
 
-use crate::canon::{CanonError, canonicalize_into, utf16_order, write_double, write_string};
+use serde::Serialize;
+use serde::ser::{self, Serializer};
+
+use crate::canon::{CanonError, canonicalize_into, prefix_order, utf16_order, write_double, write_string};
+use crate::canon_key::KeySerializer;
+use crate::names::prefix;
 use crate::number::MAX_EXACT_INTEGER;
 use crate::scan::{Profile, ScanLimits, scan};
 
@@ -51,6 +55,8 @@ struct Member {
     /// Where its text is in the output, without a comma.
     start: usize,
     end: usize,
+    /// The first bytes of its name.
+    prefix: u64,
     /// Where its name is in the keys.
     key_start: usize,
     key_end: usize,
@@ -81,6 +87,11 @@ impl Writer<'_> {
 
     fn key(&self, member: &Member) -> &str {
         self.keys.get(member.key_start..member.key_end).unwrap_or_default()
+    }
+
+    #[inline]
+    fn order(&self, a: &Member, b: &Member) -> Ordering {
+        prefix_order(a.prefix, b.prefix).unwrap_or_else(|| utf16_order(self.key(a), self.key(b)))
     }
 
     fn raw_value(&mut self, text: &str) -> Result<(), CanonError> {
@@ -145,13 +156,16 @@ impl<'a, 'w> Compound<'a, 'w> {
         value.serialize(&mut *self.writer)
     }
 
-    fn name(&mut self, name: &str) {
+    /// A name; `write` appends it to the keys.
+    fn name(&mut self, write: impl FnOnce(&mut String) -> Result<(), CanonError>) -> Result<(), CanonError> {
         self.comma();
-        let (start, key_start) = (self.writer.out.len(), self.writer.keys.len());
-        write_string(name, self.writer.out);
-        self.writer.out.push(b':');
-        self.writer.keys.push_str(name);
+        let Writer { out, keys, .. } = &mut *self.writer;
+        let (start, key_start) = (out.len(), keys.len());
+        write(keys)?;
+        write_string(&keys[key_start..], out);
+        out.push(b':');
         self.pending = Some((start, key_start));
+        Ok(())
     }
 
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonError> {
@@ -159,13 +173,14 @@ impl<'a, 'w> Compound<'a, 'w> {
             return Err(CanonError::Refused { message: "map value without a key".into() });
         };
         let key_end = self.writer.keys.len();
+        let prefix = prefix(self.writer.keys.as_bytes(), key_start, key_end - key_start);
         value.serialize(&mut *self.writer)?;
-        let member = Member { start, end: self.writer.out.len(), key_start, key_end };
+        let member = Member { start, end: self.writer.out.len(), prefix, key_start, key_end };
         if let Some(previous) = self.writer.members[self.first_member..].last() {
-            match utf16_order(self.writer.key(previous), self.writer.key(&member)) {
-                std::cmp::Ordering::Less => {}
-                std::cmp::Ordering::Equal => return Err(CanonError::DuplicateKey),
-                std::cmp::Ordering::Greater => self.sorted = false,
+            match self.writer.order(previous, &member) {
+                Ordering::Less => {}
+                Ordering::Equal => return Err(CanonError::DuplicateKey),
+                Ordering::Greater => self.sorted = false,
             }
         }
         self.writer.members.push(member);
@@ -174,10 +189,14 @@ impl<'a, 'w> Compound<'a, 'w> {
 
     fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), CanonError> {
         if self.kind == Kind::Raw {
-            let text = value.serialize(KeySerializer)?;
+            let mut text = String::new();
+            value.serialize(KeySerializer(&mut text))?;
             return self.writer.raw_value(&text);
         }
-        self.name(name);
+        self.name(|keys| {
+            keys.push_str(name);
+            Ok(())
+        })?;
         self.value(value)
     }
 
@@ -201,7 +220,7 @@ impl<'a, 'w> Compound<'a, 'w> {
     fn sort(&mut self) -> Result<(), CanonError> {
         let mut order = self.writer.members[self.first_member..].to_vec();
         let Some(first) = order.first().map(|member| member.start) else { return Ok(()) };
-        order.sort_by(|a, b| utf16_order(self.writer.key(a), self.writer.key(b)));
+        order.sort_by(|a, b| self.writer.order(a, b));
         if order.windows(2).any(|pair| self.writer.key(&pair[0]) == self.writer.key(&pair[1])) {
             return Err(CanonError::DuplicateKey);
         }
@@ -314,7 +333,10 @@ impl<'a, 'w> Serializer for &'a mut Writer<'w> {
         value: &T,
     ) -> Result<(), CanonError> {
         let mut object = Compound::open(self, Kind::Object);
-        object.name(variant);
+        object.name(|keys| {
+            keys.push_str(variant);
+            Ok(())
+        })?;
         object.value(value)?;
         object.close()
     }
@@ -412,9 +434,7 @@ impl ser::SerializeMap for Compound<'_, '_> {
     type Error = CanonError;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), CanonError> {
-        let name = key.serialize(KeySerializer)?;
-        self.name(&name);
-        Ok(())
+        self.name(|keys| key.serialize(KeySerializer(keys)))
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), CanonError> {
@@ -429,132 +449,6 @@ impl ser::SerializeMap for Compound<'_, '_> {
 impl ser::Error for CanonError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
         Self::Refused { message: message.to_string().into() }
-    }
-}
-
-/// Turns a map key into the name that serde_json would give it.
-struct KeySerializer;
-
-macro_rules! keys {
-    ($($method:ident: $kind:ty),* $(,)?) => {
-        $(fn $method(self, value: $kind) -> Result<String, CanonError> {
-            Ok(value.to_string())
-        })*
-    };
-}
-
-type NoCompound = Impossible<String, CanonError>;
-
-impl Serializer for KeySerializer {
-    type Ok = String;
-    type Error = CanonError;
-    type SerializeSeq = NoCompound;
-    type SerializeTuple = NoCompound;
-    type SerializeTupleStruct = NoCompound;
-    type SerializeTupleVariant = NoCompound;
-    type SerializeMap = NoCompound;
-    type SerializeStruct = NoCompound;
-    type SerializeStructVariant = NoCompound;
-
-    keys! {
-        serialize_bool: bool, serialize_char: char, serialize_str: &str,
-        serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64, serialize_i128: i128,
-        serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_u128: u128,
-    }
-
-    fn serialize_f32(self, _value: f32) -> Result<String, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_f64(self, _value: f64) -> Result<String, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_bytes(self, _value: &[u8]) -> Result<String, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_none(self) -> Result<String, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_some<T: Serialize + ?Sized>(self, _value: &T) -> Result<String, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_unit(self) -> Result<String, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_unit_struct(self, _name: &'static str) -> Result<String, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_unit_variant(
-        self,
-        _name: &'static str,
-        _index: u32,
-        variant: &'static str,
-    ) -> Result<String, CanonError> {
-        Ok(variant.to_owned())
-    }
-
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(
-        self,
-        _name: &'static str,
-        value: &T,
-    ) -> Result<String, CanonError> {
-        value.serialize(self)
-    }
-
-    fn serialize_newtype_variant<T: Serialize + ?Sized>(
-        self,
-        _name: &'static str,
-        _index: u32,
-        _variant: &'static str,
-        _value: &T,
-    ) -> Result<String, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_seq(self, _len: Option<usize>) -> Result<NoCompound, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_tuple(self, _len: usize) -> Result<NoCompound, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Result<NoCompound, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        _name: &'static str,
-        _index: u32,
-        _variant: &'static str,
-        _len: usize,
-    ) -> Result<NoCompound, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_map(self, _len: Option<usize>) -> Result<NoCompound, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_struct(self, _name: &'static str, _len: usize) -> Result<NoCompound, CanonError> {
-        Err(CanonError::KeyNotString)
-    }
-
-    fn serialize_struct_variant(
-        self,
-        _name: &'static str,
-        _index: u32,
-        _variant: &'static str,
-        _len: usize,
-    ) -> Result<NoCompound, CanonError> {
-        Err(CanonError::KeyNotString)
     }
 }
 

@@ -30,12 +30,11 @@ pub(crate) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
 /// borrow may run upwards from a true hit.
 #[inline]
 const fn special(word: u64) -> u64 {
-    let quote = word ^ (ONES * b'"' as u64);
+    // Flipping bit 1 takes the quote (0x22) to 0x20, next to the control characters, and keeps those below 0x20.
+    let quote_or_control = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21) & !word;
     let slash = word ^ (ONES * b'\\' as u64);
-    let control = word.wrapping_sub(ONES * 0x20) & !word;
-    let quote = quote.wrapping_sub(ONES) & !quote;
     let slash = slash.wrapping_sub(ONES) & !slash;
-    (control | quote | slash) & HIGH
+    (quote_or_control | slash) & HIGH
 }
 
 /// Offset of the first byte at or after `at` that is not JSON white space.
@@ -56,17 +55,22 @@ pub(crate) fn skip_digits(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Offset just after the closing quote of the string whose opening quote is at `at`. Jumps over escapes unseen.
+/// Offset just after the closing quote of the string whose opening quote is at `at`, and whether it has an escape. Jumps
+/// over escapes unseen.
 #[inline]
-pub(crate) fn skip_string(bytes: &[u8], at: usize) -> usize {
+pub(crate) fn skip_string(bytes: &[u8], at: usize) -> (usize, bool) {
     let mut at = at + 1;
+    let mut escaped = false;
     loop {
         at = plain_end(bytes, at);
         match bytes.get(at) {
-            Some(b'"') => return at + 1,
-            Some(b'\\') => at += 2,
+            Some(b'"') => return (at + 1, escaped),
+            Some(b'\\') => {
+                escaped = true;
+                at += 2;
+            }
             Some(_) => at += 1,
-            None => return bytes.len(),
+            None => return (bytes.len(), escaped),
         }
     }
 }
@@ -85,7 +89,7 @@ pub(crate) fn skip_value(bytes: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(&byte) = bytes.get(at) {
         match byte {
-            b'"' => at = skip_string(bytes, at),
+            b'"' => at = skip_string(bytes, at).0,
             b'{' | b'[' => {
                 depth += 1;
                 at += 1;
@@ -170,6 +174,15 @@ fn unicode_escape(bytes: &[u8], at: usize) -> Escape {
     Escape::Lone
 }
 
+/// Whether an escape that means `scalar` is spelled as RFC 8785 spells it.
+pub(crate) fn is_canonical_escape(scalar: char, spelling: &[u8]) -> bool {
+    match scalar {
+        '"' | '\\' | '\u{8}' | '\t' | '\n' | '\u{c}' | '\r' => spelling.len() == 2,
+        '\0'..='\u{1f}' => !spelling.iter().any(u8::is_ascii_uppercase),
+        _ => false,
+    }
+}
+
 /// Appends the characters of a string body (what stands between its quotes) to `out`, escapes resolved and lone surrogates
 /// as U+FFFD.
 pub(crate) fn unescape_into(body: &str, out: &mut String) {
@@ -206,6 +219,14 @@ mod tests {
             }
         }
         assert_eq!(plain_end(b"abcdefghijkl", 2), 12);
+        for byte in 0..=u8::MAX {
+            let special = byte < 0x20 || byte == b'"' || byte == b'\\';
+            for before in [0, 7, 8] {
+                let mut bytes = [b'x'; 17];
+                bytes[before] = byte;
+                assert_eq!(plain_end(&bytes, 0), if special { before } else { 17 }, "{byte:#x} at {before}");
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! writes our own values in canonical form (RFC 8785), [`canonicalize`] does the same for text that a peer sent.
 
 mod canon;
+mod canon_key;
 mod canon_ser;
 mod data;
 mod error;

@@ -1,17 +1,22 @@
 //! Duplicate member names, found without an allocation for ordinary objects and in O(n log n) for any.
 
+use std::cmp::Ordering;
+
 use crate::lex::unescape_into;
 
 /// Names that live in the scanner itself; more go to the heap.
-const INLINE_NAMES: usize = 48;
+const INLINE_NAMES: usize = 24;
 /// Up to this many names of an object are compared one by one; beyond, they are sorted when the object closes.
 const PAIRWISE_NAMES: usize = 16;
 /// Set in [`Name::len`] when the name has escapes; the other bits are then its index in [`Names::unescaped`].
 const UNESCAPED: u32 = 1 << 31;
 
-/// A name: the offset of its body in the text, and its length. Also a marker that saves the state of the enclosing object.
+/// A name: its first bytes, the offset of its body in the text and its length. Also a marker that saves the state of the
+/// enclosing object.
 #[derive(Debug, Clone, Copy, Default)]
 struct Name {
+    /// The first 8 bytes after unescaping, zeros behind a shorter name; the first byte counts most.
+    prefix: u64,
     start: u32,
     len: u32,
 }
@@ -19,7 +24,8 @@ struct Name {
 /// The names of all objects that are open, innermost last.
 ///
 /// Most objects that machines write have ascending names: then one comparison per name proves that none occurs twice. Others
-/// are compared pairwise while they are small, and sorted at their end when they are not.
+/// are compared pairwise while they are small, and sorted at their end when they are not. Nearly all comparisons are decided
+/// by the first 8 bytes, which are at hand.
 #[derive(Debug)]
 pub(crate) struct Names {
     inline: [Name; INLINE_NAMES],
@@ -60,8 +66,7 @@ impl Names {
     /// An object opens.
     #[inline]
     pub(crate) fn open(&mut self) {
-        let saved = Name { start: self.base as u32, len: u32::from(self.ascending) };
-        self.push(saved);
+        self.push(Name { prefix: 0, start: self.base as u32, len: u32::from(self.ascending) });
         self.base = self.len;
         self.ascending = true;
     }
@@ -70,8 +75,8 @@ impl Names {
     /// before.
     #[inline]
     pub(crate) fn close(&mut self, text: &str) -> Option<usize> {
-        let duplicate =
-            if !self.ascending && self.len - self.base > PAIRWISE_NAMES { self.sorted_duplicate(text) } else { None };
+        let large = !self.ascending && self.len - self.base > PAIRWISE_NAMES;
+        let duplicate = if large { self.sorted_duplicate(text) } else { None };
         let saved = self.name(self.base - 1);
         self.len = self.base - 1;
         if !self.heap.is_empty() {
@@ -87,43 +92,62 @@ impl Names {
     #[inline]
     pub(crate) fn add(&mut self, text: &str, start: usize, end: usize, escaped: bool) -> bool {
         let name = if escaped {
-            unescape_into(&text[start..end], &mut self.arena);
-            let index = self.unescaped.len() as u32;
-            self.unescaped.push(self.arena.len() as u32);
-            Name { start: start as u32, len: index | UNESCAPED }
+            self.unescape(text, start, end)
         } else {
-            Name { start: start as u32, len: (end - start) as u32 }
+            Name { prefix: prefix(text.as_bytes(), start, end - start), start: start as u32, len: (end - start) as u32 }
         };
         let count = self.len - self.base;
         if self.ascending && count > 0 {
-            let previous = self.bytes(text, self.name(self.len - 1));
-            match previous.cmp(self.bytes(text, name)) {
-                std::cmp::Ordering::Less => {}
-                std::cmp::Ordering::Equal => return false,
-                std::cmp::Ordering::Greater => {
+            match self.order(text, self.name(self.len - 1), name) {
+                Ordering::Less => {}
+                Ordering::Equal => return false,
+                Ordering::Greater => {
                     self.ascending = false;
                     self.all_ascending = false;
                 }
             }
         }
-        if !self.ascending && count < PAIRWISE_NAMES {
-            let bytes = self.bytes(text, name);
-            if (self.base..self.len).any(|index| self.bytes(text, self.name(index)) == bytes) {
-                return false;
-            }
+        if !self.ascending && count < PAIRWISE_NAMES && self.repeats(text, name) {
+            return false;
         }
         self.push(name);
         true
     }
 
+    fn repeats(&self, text: &str, name: Name) -> bool {
+        (self.base..self.len).any(|index| {
+            let other = self.name(index);
+            other.prefix == name.prefix && self.bytes(text, other) == self.bytes(text, name)
+        })
+    }
+
+    #[cold]
+    fn unescape(&mut self, text: &str, start: usize, end: usize) -> Name {
+        let at = self.arena.len();
+        unescape_into(&text[start..end], &mut self.arena);
+        let prefix = prefix(self.arena.as_bytes(), at, self.arena.len() - at);
+        let index = self.unescaped.len() as u32;
+        self.unescaped.push(self.arena.len() as u32);
+        Name { prefix, start: start as u32, len: index | UNESCAPED }
+    }
+
     fn sorted_duplicate(&self, text: &str) -> Option<usize> {
-        let mut order: Vec<(u32, Name)> = (self.base..self.len).map(|index| (index as u32, self.name(index))).collect();
-        order.sort_unstable_by(|a, b| self.bytes(text, a.1).cmp(self.bytes(text, b.1)).then(a.0.cmp(&b.0)));
-        order
+        let mut names: Vec<Name> = (self.base..self.len).map(|index| self.name(index)).collect();
+        names.sort_unstable_by(|a, b| self.order(text, *a, *b).then(a.start.cmp(&b.start)));
+        names
             .windows(2)
-            .filter(|pair| self.bytes(text, pair[0].1) == self.bytes(text, pair[1].1))
-            .map(|pair| pair[1].1.start as usize)
+            .filter(|pair| self.order(text, pair[0], pair[1]).is_eq())
+            .map(|pair| pair[1].start as usize)
             .min()
+    }
+
+    #[inline]
+    fn order(&self, text: &str, a: Name, b: Name) -> Ordering {
+        match a.prefix.cmp(&b.prefix) {
+            // Zeros are also what a name may begin with, so that only the bytes tell.
+            Ordering::Equal => self.bytes(text, a).cmp(self.bytes(text, b)),
+            order => order,
+        }
     }
 
     #[inline]
@@ -151,5 +175,38 @@ impl Names {
         let index = (name.len & !UNESCAPED) as usize;
         let start = if index == 0 { 0 } else { self.unescaped[index - 1] as usize };
         self.arena.as_bytes().get(start..self.unescaped[index] as usize).unwrap_or_default()
+    }
+}
+
+/// The first 8 of the `len` bytes at `start`, zeros behind fewer. Numbers that differ are ordered as the bytes are.
+#[inline]
+pub(crate) fn prefix(bytes: &[u8], start: usize, len: usize) -> u64 {
+    let Some(rest) = bytes.get(start..) else { return 0 };
+    let word = match rest.first_chunk::<8>() {
+        Some(word) => u64::from_be_bytes(*word),
+        // The last bytes of a text.
+        None => rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)) << (8 * (8 - rest.len()) as u32 % 64),
+    };
+    if len >= 8 { word } else { word & !(u64::MAX >> (8 * len as u32)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_order_as_bytes_do_wherever_they_stand() {
+        let words: [&[u8]; 9] = [b"", b"\0", b"a", b"a\0", b"ab", b"abcdefg", b"abcdefgh", b"abcdefghi", b"\xff"];
+        for (index, a) in words.iter().enumerate() {
+            for behind in [&b""[..], b"zzz", b"zzzzzzzzzz"] {
+                let text = [b"12", *a, behind].concat();
+                let padded: Vec<u8> = a.iter().copied().chain([0; 8]).take(8).collect();
+                assert_eq!(prefix(&text, 2, a.len()).to_be_bytes()[..], padded, "{a:?} before {behind:?}");
+            }
+            for b in &words[index + 1..] {
+                assert!(prefix(a, 0, a.len()) <= prefix(b, 0, b.len()), "{a:?} {b:?}");
+            }
+        }
+        assert_eq!(prefix(b"", 0, 0), 0);
     }
 }

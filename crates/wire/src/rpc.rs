@@ -298,7 +298,7 @@ impl<'a> Envelope<'a> {
         let bytes = text.as_bytes();
         let mut at = lex::skip_space(bytes, lex::skip_space(bytes, 0) + 1);
         while bytes.get(at) == Some(&b'"') {
-            let name_end = lex::skip_string(bytes, at);
+            let (name_end, _) = lex::skip_string(bytes, at);
             let name = text.get(at..name_end).unwrap_or_default();
             let start = lex::skip_space(bytes, lex::skip_space(bytes, name_end) + 1);
             let end = lex::skip_value(bytes, start);

@@ -71,40 +71,42 @@ pub fn scan<'a>(bytes: &'a [u8], profile: Profile, limits: ScanLimits) -> Result
     let mut scanner = Scanner {
         text,
         bytes,
-        at: 0,
         max_depth: limits.max_depth.min(MAX_DEPTH),
         lenient: profile == Profile::Acp,
         kinds: [0; KIND_WORDS],
-        depth: 0,
         names: Names::new(),
         lone: Vec::new(),
         plain: true,
+        fault: (0, JsonReason::Empty),
     };
-    match scanner.run() {
-        Ok(root) => Ok(scanner.finish(root)),
-        Err(reason) => Err(JsonError::at(bytes, scanner.at, reason)),
+    match scanner.root() {
+        Some(root) => Ok(scanner.finish(root)),
+        None => {
+            let (at, reason) = scanner.fault;
+            Err(JsonError::at(bytes, at, reason))
+        }
     }
 }
 
 /// One bit per level, the root included, and the innermost empty container below the deepest level.
 const KIND_WORDS: usize = (MAX_DEPTH + 1).div_ceil(64);
 
+/// The state of one scan. Where reading stands is an argument and a result of each step, so that it stays in a register;
+/// `None` is a fault, which is kept aside.
 struct Scanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    /// Where reading stands; on failure, where the text is wrong.
-    at: usize,
     max_depth: usize,
     lenient: bool,
     /// One bit per open container: set for an object.
     kinds: [u64; KIND_WORDS],
-    /// Number of open containers, which is the level of the next value.
-    depth: usize,
     names: Names,
     /// Offsets of lone surrogate escapes.
     lone: Vec<u32>,
     /// Whether the text so far has only spellings that are canonical.
     plain: bool,
+    /// Where the text is wrong, and why.
+    fault: (usize, JsonReason),
 }
 
 impl<'a> Scanner<'a> {
@@ -119,304 +121,250 @@ impl<'a> Scanner<'a> {
         Text::new(Scanned { raw: self.bytes, text, lone_surrogates, root, sorted, plain })
     }
 
-    fn run(&mut self) -> Result<RootKind, JsonReason> {
+    fn root(&mut self) -> Option<RootKind> {
         if self.bytes.starts_with(b"\xef\xbb\xbf") {
-            return Err(JsonReason::ByteOrderMark);
+            return self.fail(0, JsonReason::ByteOrderMark);
         }
-        self.space();
-        let root = match self.peek() {
+        let at = self.space(0);
+        let root = match self.bytes.get(at) {
             Some(b'{') => RootKind::Object,
             Some(b'[') => RootKind::Array,
             Some(b'"') => RootKind::String,
             Some(b'-' | b'0'..=b'9') => RootKind::Number,
             Some(b't' | b'f') => RootKind::Bool,
             Some(b'n') => RootKind::Null,
-            Some(_) => return Err(JsonReason::ExpectedValue),
-            None => return Err(JsonReason::Empty),
+            Some(_) => return self.fail(at, JsonReason::ExpectedValue),
+            None => return self.fail(at, JsonReason::Empty),
         };
-        self.values()?;
-        self.space();
-        if self.at < self.bytes.len() { Err(JsonReason::TrailingData) } else { Ok(root) }
+        let end = self.values(at)?;
+        let end = self.space(end);
+        if end < self.bytes.len() { self.fail(end, JsonReason::TrailingData) } else { Some(root) }
     }
 
-    /// Reads the root value, and with it every other.
-    fn values(&mut self) -> Result<(), JsonReason> {
+    /// Reads the root value, and with it every other. Returns where it ends.
+    fn values(&mut self, mut at: usize) -> Option<usize> {
+        let bytes = self.bytes;
+        // Number of open containers, which is the level of the next value, and whether the innermost is an object.
+        let mut depth = 0;
+        let mut object = false;
+        // Whether a member name stands before the next value.
+        let mut named = false;
         loop {
-            // `at` is where a value must start.
-            if self.depth > self.max_depth {
-                return Err(self.too_deep());
+            if named {
+                at = self.name(at)?;
             }
-            match self.peek() {
-                Some(b'"') => {
-                    self.string()?;
-                }
+            // `at` is where a value must start.
+            if depth > self.max_depth {
+                return self.fail(at, JsonReason::TooDeep { limit_levels: self.max_depth });
+            }
+            match bytes.get(at) {
+                Some(b'"') => at = self.string(at)?.0,
                 Some(b'{') => {
-                    self.open(true);
-                    self.space();
-                    if self.peek() == Some(b'}') {
-                        self.close_object()?;
-                    } else {
-                        self.name()?;
+                    self.set_kind(depth, true);
+                    self.names.open();
+                    depth += 1;
+                    object = true;
+                    at = self.space(at + 1);
+                    if bytes.get(at) != Some(&b'}') {
+                        named = true;
                         continue;
                     }
                 }
                 Some(b'[') => {
-                    self.open(false);
-                    self.space();
-                    if self.peek() == Some(b']') {
-                        self.close_array();
-                    } else {
+                    self.set_kind(depth, false);
+                    depth += 1;
+                    object = false;
+                    at = self.space(at + 1);
+                    if bytes.get(at) != Some(&b']') {
+                        named = false;
                         continue;
                     }
                 }
-                Some(b'-' | b'0'..=b'9') => self.number()?,
-                Some(b't') => self.literal(b"true")?,
-                Some(b'f') => self.literal(b"false")?,
-                Some(b'n') => self.literal(b"null")?,
-                Some(_) => return Err(JsonReason::ExpectedValue),
-                None => return Err(JsonReason::UnexpectedEnd),
+                Some(b'-' | b'0'..=b'9') => at = self.number(at)?,
+                Some(b't') => at = self.literal(at, b"true")?,
+                Some(b'f') => at = self.literal(at, b"false")?,
+                Some(b'n') => at = self.literal(at, b"null")?,
+                Some(_) => return self.fail(at, JsonReason::ExpectedValue),
+                None => return self.fail(at, JsonReason::UnexpectedEnd),
             }
-            if !self.next_value()? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// After a value: closes what ends here and goes to the start of the next value. False when the root has ended.
-    #[inline]
-    fn next_value(&mut self) -> Result<bool, JsonReason> {
-        while self.depth > 0 {
-            self.space();
-            let object = self.in_object();
-            match (self.peek(), object) {
-                (Some(b','), true) => {
-                    self.at += 1;
-                    self.space();
-                    self.name()?;
-                    return Ok(true);
+            // After a value: close what ends here, up to the next value.
+            loop {
+                if depth == 0 {
+                    return Some(at);
                 }
-                (Some(b','), false) => {
-                    self.at += 1;
-                    self.space();
-                    return Ok(true);
+                at = self.space(at);
+                match bytes.get(at) {
+                    Some(b',') => {
+                        at = self.space(at + 1);
+                        named = object;
+                        break;
+                    }
+                    Some(b'}') if object => {
+                        if let Some(body) = self.names.close(self.text) {
+                            return self.fail(body - 1, JsonReason::DuplicateName);
+                        }
+                    }
+                    Some(b']') if !object => {}
+                    Some(_) => return self.fail(at, JsonReason::ExpectedCommaOrEnd),
+                    None => return self.fail(at, JsonReason::UnexpectedEnd),
                 }
-                (Some(b'}'), true) => self.close_object()?,
-                (Some(b']'), false) => self.close_array(),
-                (Some(_), _) => return Err(JsonReason::ExpectedCommaOrEnd),
-                (None, _) => return Err(JsonReason::UnexpectedEnd),
+                at += 1;
+                depth -= 1;
+                object = depth > 0 && self.kind(depth - 1);
             }
         }
-        Ok(false)
+    }
+
+    #[cold]
+    fn fail<T>(&mut self, at: usize, reason: JsonReason) -> Option<T> {
+        self.fault = (at, reason);
+        None
     }
 
     #[inline]
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
-    }
-
-    #[inline]
-    fn space(&mut self) {
-        let at = lex::skip_space(self.bytes, self.at);
-        if at != self.at {
-            self.plain = false;
-            self.at = at;
+    fn space(&mut self, at: usize) -> usize {
+        match self.bytes.get(at) {
+            Some(b' ' | b'\t' | b'\n' | b'\r') => {
+                self.plain = false;
+                lex::skip_space(self.bytes, at + 1)
+            }
+            _ => at,
         }
     }
 
     #[inline]
-    fn open(&mut self, object: bool) {
-        let (word, bit) = (self.depth / 64, self.depth % 64);
+    fn set_kind(&mut self, level: usize, object: bool) {
         // A container may sit at the deepest level, so that there are MAX_DEPTH + 1 of them at most.
-        if let Some(word) = self.kinds.get_mut(word) {
-            *word = *word & !(1 << bit) | u64::from(object) << bit;
-        }
-        self.depth += 1;
-        self.at += 1;
-        if object {
-            self.names.open();
+        if let Some(word) = self.kinds.get_mut(level / 64) {
+            *word = *word & !(1 << (level % 64)) | u64::from(object) << (level % 64);
         }
     }
 
     #[inline]
-    fn in_object(&self) -> bool {
-        let level = self.depth - 1;
+    fn kind(&self, level: usize) -> bool {
         self.kinds.get(level / 64).is_some_and(|word| word >> (level % 64) & 1 == 1)
     }
 
+    /// A member name and its colon. Returns where the member's value starts.
     #[inline]
-    fn close_object(&mut self) -> Result<(), JsonReason> {
-        if let Some(body) = self.names.close(self.text) {
-            self.at = body - 1;
-            return Err(JsonReason::DuplicateName);
-        }
-        self.depth -= 1;
-        self.at += 1;
-        Ok(())
-    }
-
-    #[inline]
-    fn close_array(&mut self) {
-        self.depth -= 1;
-        self.at += 1;
-    }
-
-    /// A member name and its colon; ends at the start of the member's value.
-    #[inline]
-    fn name(&mut self) -> Result<(), JsonReason> {
-        match self.peek() {
+    fn name(&mut self, start: usize) -> Option<usize> {
+        match self.bytes.get(start) {
             Some(b'"') => {}
-            Some(_) => return Err(JsonReason::ExpectedName),
-            None => return Err(JsonReason::UnexpectedEnd),
+            Some(_) => return self.fail(start, JsonReason::ExpectedName),
+            None => return self.fail(start, JsonReason::UnexpectedEnd),
         }
-        let start = self.at;
-        let escaped = self.string()?;
-        if !self.names.add(self.text, start + 1, self.at - 1, escaped) {
-            self.at = start;
-            return Err(JsonReason::DuplicateName);
+        let (end, escaped) = self.string(start)?;
+        if !self.names.add(self.text, start + 1, end - 1, escaped) {
+            return self.fail(start, JsonReason::DuplicateName);
         }
-        self.space();
-        match self.peek() {
-            Some(b':') => self.at += 1,
-            Some(_) => return Err(JsonReason::ExpectedColon),
-            None => return Err(JsonReason::UnexpectedEnd),
+        let colon = self.space(end);
+        match self.bytes.get(colon) {
+            Some(b':') => Some(self.space(colon + 1)),
+            Some(_) => self.fail(colon, JsonReason::ExpectedColon),
+            None => self.fail(colon, JsonReason::UnexpectedEnd),
         }
-        self.space();
-        Ok(())
     }
 
-    /// A string. True when it has an escape.
+    /// A string. Returns where it ends, and whether it has an escape.
     #[inline]
-    fn string(&mut self) -> Result<bool, JsonReason> {
-        self.at = lex::plain_end(self.bytes, self.at + 1);
-        if self.peek() == Some(b'"') {
-            self.at += 1;
-            return Ok(false);
+    fn string(&mut self, at: usize) -> Option<(usize, bool)> {
+        let at = lex::plain_end(self.bytes, at + 1);
+        if self.bytes.get(at) == Some(&b'"') {
+            return Some((at + 1, false));
         }
-        self.string_with_escapes()?;
-        Ok(true)
+        Some((self.string_with_escapes(at)?, true))
     }
 
-    fn string_with_escapes(&mut self) -> Result<(), JsonReason> {
+    fn string_with_escapes(&mut self, mut at: usize) -> Option<usize> {
         loop {
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(());
-                }
-                Some(b'\\') => self.escape()?,
-                Some(_) => return Err(JsonReason::ControlCharacter),
-                None => return Err(JsonReason::UnexpectedEnd),
-            }
-            self.at = lex::plain_end(self.bytes, self.at);
+            at = match self.bytes.get(at) {
+                Some(b'"') => return Some(at + 1),
+                Some(b'\\') => self.escape(at)?,
+                Some(_) => return self.fail(at, JsonReason::ControlCharacter),
+                None => return self.fail(at, JsonReason::UnexpectedEnd),
+            };
+            at = lex::plain_end(self.bytes, at);
         }
     }
 
-    fn escape(&mut self) -> Result<(), JsonReason> {
-        match lex::escape(self.bytes, self.at) {
+    fn escape(&mut self, at: usize) -> Option<usize> {
+        match lex::escape(self.bytes, at) {
             Escape::Char(scalar, length) => {
-                self.plain &= is_canonical_escape(scalar, &self.bytes[self.at..self.at + length]);
-                self.at += length;
-                Ok(())
+                self.plain &= lex::is_canonical_escape(scalar, &self.bytes[at..at + length]);
+                Some(at + length)
             }
             Escape::Lone if self.lenient => {
-                self.lone.push(self.at as u32);
-                self.at += 6;
-                Ok(())
+                self.lone.push(at as u32);
+                Some(at + 6)
             }
-            Escape::Lone => Err(JsonReason::LoneSurrogate),
-            Escape::Invalid if ends_inside_escape(&self.bytes[self.at..]) => {
-                self.at = self.bytes.len();
-                Err(JsonReason::UnexpectedEnd)
+            Escape::Lone => self.fail(at, JsonReason::LoneSurrogate),
+            Escape::Invalid if ends_inside_escape(&self.bytes[at..]) => {
+                self.fail(self.bytes.len(), JsonReason::UnexpectedEnd)
             }
-            Escape::Invalid => Err(JsonReason::InvalidEscape),
+            Escape::Invalid => self.fail(at, JsonReason::InvalidEscape),
         }
     }
 
     #[inline]
-    fn literal(&mut self, word: &[u8]) -> Result<(), JsonReason> {
-        let rest = &self.bytes[self.at..];
+    fn literal(&mut self, at: usize, word: &[u8]) -> Option<usize> {
+        let rest = &self.bytes[at..];
         if rest.starts_with(word) {
-            self.at += word.len();
-            return Ok(());
+            return Some(at + word.len());
         }
         if word.starts_with(rest) {
-            self.at = self.bytes.len();
-            return Err(JsonReason::UnexpectedEnd);
+            return self.fail(self.bytes.len(), JsonReason::UnexpectedEnd);
         }
-        Err(JsonReason::InvalidLiteral)
+        self.fail(at, JsonReason::InvalidLiteral)
     }
 
     #[inline]
-    fn number(&mut self) -> Result<(), JsonReason> {
-        let start = self.at;
-        let negative = self.peek() == Some(b'-');
+    fn number(&mut self, start: usize) -> Option<usize> {
+        let negative = self.bytes.get(start) == Some(&b'-');
         let digits = start + usize::from(negative);
         let end = lex::skip_digits(self.bytes, digits);
         let count = end - digits;
-        self.at = end;
         match self.bytes.get(digits) {
-            Some(b'0') if count > 1 => {
-                self.at = digits;
-                return Err(JsonReason::InvalidNumber);
-            }
+            Some(b'0') if count > 1 => return self.fail(digits, JsonReason::InvalidNumber),
             Some(b'0') if negative => self.plain = false,
             Some(b'0'..=b'9') => {}
-            Some(_) => return Err(JsonReason::InvalidNumber),
-            None => return Err(JsonReason::UnexpectedEnd),
+            Some(_) => return self.fail(digits, JsonReason::InvalidNumber),
+            None => return self.fail(digits, JsonReason::UnexpectedEnd),
         }
         self.plain &= count <= EXACT_DIGITS;
-        if let Some(b'.' | b'e' | b'E') = self.peek() {
-            return self.real(start, count);
+        if let Some(b'.' | b'e' | b'E') = self.bytes.get(end) {
+            return self.real(start, end, count);
         }
-        if count > SAFE_RANGE_DIGITS { self.check_range(start) } else { Ok(()) }
+        if count > SAFE_RANGE_DIGITS { self.in_range(start, end) } else { Some(end) }
     }
 
-    /// The rest of a number that has a fraction or an exponent.
-    fn real(&mut self, start: usize, integer_digits: usize) -> Result<(), JsonReason> {
+    /// The rest of a number, from `at`, that has a fraction or an exponent.
+    fn real(&mut self, start: usize, mut at: usize, integer_digits: usize) -> Option<usize> {
         self.plain = false;
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
+        if self.bytes.get(at) == Some(&b'.') {
+            at = self.digits(at + 1)?;
         }
-        let exponent = matches!(self.peek(), Some(b'e' | b'E'));
+        let exponent = matches!(self.bytes.get(at), Some(b'e' | b'E'));
         if exponent {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
-            }
-            self.digits()?;
+            let sign = matches!(self.bytes.get(at + 1), Some(b'+' | b'-'));
+            at = self.digits(at + 1 + usize::from(sign))?;
         }
-        if exponent || integer_digits > SAFE_RANGE_DIGITS { self.check_range(start) } else { Ok(()) }
+        if exponent || integer_digits > SAFE_RANGE_DIGITS { self.in_range(start, at) } else { Some(at) }
     }
 
-    fn digits(&mut self) -> Result<(), JsonReason> {
-        let end = lex::skip_digits(self.bytes, self.at);
-        if end == self.at {
-            return Err(if end == self.bytes.len() { JsonReason::UnexpectedEnd } else { JsonReason::InvalidNumber });
+    fn digits(&mut self, at: usize) -> Option<usize> {
+        let end = lex::skip_digits(self.bytes, at);
+        if end > at {
+            return Some(end);
         }
-        self.at = end;
-        Ok(())
+        let reason = if end == self.bytes.len() { JsonReason::UnexpectedEnd } else { JsonReason::InvalidNumber };
+        self.fail(at, reason)
     }
 
-    fn check_range(&mut self, start: usize) -> Result<(), JsonReason> {
-        if self.text[start..self.at].parse::<f64>().is_ok_and(f64::is_finite) {
-            return Ok(());
+    fn in_range(&mut self, start: usize, end: usize) -> Option<usize> {
+        if self.text[start..end].parse::<f64>().is_ok_and(f64::is_finite) {
+            return Some(end);
         }
-        self.at = start;
-        Err(JsonReason::NumberOutOfRange)
-    }
-
-    fn too_deep(&self) -> JsonReason {
-        JsonReason::TooDeep { limit_levels: self.max_depth }
-    }
-}
-
-/// Whether an escape that means `scalar` is spelled as RFC 8785 spells it.
-fn is_canonical_escape(scalar: char, spelling: &[u8]) -> bool {
-    match scalar {
-        '"' | '\\' | '\u{8}' | '\t' | '\n' | '\u{c}' | '\r' => spelling.len() == 2,
-        '\0'..='\u{1f}' => !spelling.iter().any(u8::is_ascii_uppercase),
-        _ => false,
+        self.fail(start, JsonReason::NumberOutOfRange)
     }
 }
 

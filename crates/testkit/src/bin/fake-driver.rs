@@ -75,7 +75,7 @@ async fn run(invocation: &Invocation) -> Result<TerminalStatus, Box<dyn std::err
         "panic" => panic!("the fake driver panics when told to"),
         "die" => {
             invocation.observe("dying", &()).await?;
-            eprintln!("the fake driver dies now");
+            let _ = writeln!(std::io::stderr(), "the fake driver dies now");
             std::process::abort();
         }
         "environment" => {
@@ -136,7 +136,7 @@ fn main() -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }

@@ -10,12 +10,14 @@
 //! | [`lock`] | one holder per lock file; a dead holder's lock is free |
 //! | [`beneath`] | a path that a peer chose cannot leave a directory |
 //! | [`pointer`] | a task pointer is the old record or the new one, and its writers take turns |
+//! | [`evidence`] | what a run recorded can be judged again, and shows when it was touched |
 //! | [`sanitise`] | what is kept has passed the sanitiser |
 //! | [`home`] | where things are kept |
 //! | [`settings`] | edits of other programs' files: all or none, with a backup |
 
 pub mod atomic;
 pub mod beneath;
+pub mod evidence;
 mod fs;
 pub mod fsx;
 pub mod home;
@@ -24,6 +26,7 @@ pub mod pointer;
 pub mod sanitise;
 pub mod settings;
 
+pub use evidence::{EvidenceRun, StoredRun};
 pub use fs::{DirEntry, FileId, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow, RealFs};
 pub use fsx::{FsAction, FsError};
 pub use sanitise::{Sanitised, Sanitiser};

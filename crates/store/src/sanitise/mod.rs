@@ -141,10 +141,16 @@ pub enum Shape {
 pub struct Sanitised {
     bytes: Vec<u8>,
     shape: Shape,
+    is_canonical: bool,
     redactions: Redactions,
 }
 
 impl Sanitised {
+    /// Whether they are known to be JSON in canonical form.
+    pub(crate) fn is_canonical(&self) -> bool {
+        self.is_canonical
+    }
+
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -248,6 +254,7 @@ impl Sanitiser {
             // A replaced member name stands in the wrong place.
             sanitised.bytes = pintle_wire::canonicalize_bytes(&sanitised.bytes)?;
         }
+        sanitised.is_canonical = true;
         Ok(sanitised)
     }
 
@@ -258,12 +265,12 @@ impl Sanitiser {
         let is_safe = self.canaries.find(&bytes).is_empty();
         let is_whole = shape == Shape::Bytes || redactions.is_empty() || is_json(&bytes);
         if is_safe && is_whole {
-            return Sanitised { bytes, shape, redactions };
+            return Sanitised { bytes, shape, is_canonical: false, redactions };
         }
         redactions.count(Rule::Canary);
         let marker = format!("{} {} bytes omitted", Rule::Canary.marker(), raw.len());
         let bytes = if shape == Shape::Json { format!("\"{marker}\"") } else { marker }.into_bytes();
-        Sanitised { bytes, shape, redactions }
+        Sanitised { bytes, shape, is_canonical: false, redactions }
     }
 }
 

@@ -338,12 +338,23 @@ impl Disk {
 
     fn lookup(&self, path: &Path) -> io::Result<Option<InodeId>> {
         let mut at = ROOT;
+        let mut above = Vec::new();
         let mut names = path.components().peekable();
         while let Some(component) = names.next() {
-            let Component::Normal(name) = component else { continue };
+            let name = match component {
+                Component::Normal(name) => name,
+                Component::ParentDir => {
+                    at = above.pop().unwrap_or(ROOT);
+                    continue;
+                }
+                _ => continue,
+            };
             let Node::Dir(dir) = &self.inode(at).node else { return Err(io::ErrorKind::NotADirectory.into()) };
             match dir.seen.get(name) {
-                Some(id) => at = *id,
+                Some(id) => {
+                    above.push(at);
+                    at = *id;
+                }
                 None if names.peek().is_none() => return Ok(None),
                 None => return Err(io::ErrorKind::NotFound.into()),
             }

@@ -1,0 +1,129 @@
+//! Objects by digest, each written once.
+//!
+//! An object gets its name when its content is durable, by a hard link, which replaces nothing: whoever sees the name sees
+//! the whole. A file system without hard links gets a rename, which can only replace a file by one of equal content.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+};
+
+use pintle_wire::Digest;
+
+use super::{EvidenceError, ObjectRef, ReadError};
+use crate::{
+    atomic::{self, ReplaceOptions},
+    fs::{FileKind, Fs},
+    fsx::{self, FsError},
+    sanitise::Sanitised,
+};
+
+/// The largest object.
+pub const MAX_OBJECT_BYTES: usize = 256 * 1024 * 1024;
+
+/// The objects below one directory.
+#[derive(Debug, Clone)]
+pub struct Objects {
+    dir: PathBuf,
+    /// Those that are known to be durable, with their lengths.
+    known: HashMap<Digest, u64>,
+}
+
+impl Objects {
+    /// The objects below `dir`, which need not exist.
+    #[must_use]
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir, known: HashMap::new() }
+    }
+
+    /// Where an object is.
+    #[must_use]
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        let hex = digest.hex();
+        let (first, rest) = hex.split_at(2);
+        self.dir.join("sha256").join(first).join(rest)
+    }
+
+    /// Puts an object, if it is not there, and returns its digest. It is durable then.
+    ///
+    /// # Errors
+    /// [`EvidenceError`]; nothing is left under the object's name that is not the object.
+    pub fn put(&mut self, fs: &dyn Fs, content: &Sanitised) -> Result<Digest, EvidenceError> {
+        let bytes = content.bytes();
+        if bytes.len() > MAX_OBJECT_BYTES {
+            return Err(EvidenceError::TooLarge { bytes: bytes.len(), limit_bytes: MAX_OBJECT_BYTES });
+        }
+        let digest = Digest::of(bytes);
+        if self.known.contains_key(&digest) {
+            return Ok(digest);
+        }
+        let path = self.path(&digest);
+        fsx::ensure_dir(fs, fsx::parent(&path))?;
+        match fsx::symlink_metadata(fs, &path)? {
+            // Another run's. It may be as young as not to be durable; its name is synced below.
+            Some(meta) if meta.kind == FileKind::File && meta.len_bytes == bytes.len() as u64 => {}
+            // What a damaged disk left under the name is not the object.
+            Some(_) => atomic::replace(fs, &path, bytes)?,
+            None => self.link_in(fs, &path, bytes)?,
+        }
+        fsx::sync_parent(fs, &path)?;
+        self.known.insert(digest, bytes.len() as u64);
+        Ok(digest)
+    }
+
+    fn link_in(&self, fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<(), EvidenceError> {
+        let temp = atomic::write_temp(fs, path, bytes, ReplaceOptions::default())?;
+        match fsx::hard_link(fs, &temp, path) {
+            Err(error) if is_without_links(&error) => {
+                return fsx::rename(fs, &temp, path).map_err(|error| {
+                    atomic::discard(fs, &temp);
+                    error.into()
+                });
+            }
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                atomic::discard(fs, &temp);
+                return Err(error.into());
+            }
+            // Another run was as fast; its content is the same.
+            _ => {}
+        }
+        atomic::discard(fs, &temp);
+        Ok(())
+    }
+
+    /// The content of an object, looked at whether it has its digest.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn get(&self, fs: &dyn Fs, digest: &Digest) -> Result<Vec<u8>, ReadError> {
+        let bytes = match fsx::read_bounded(fs, &self.path(digest), MAX_OBJECT_BYTES) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ReadError::NoObject { digest: *digest });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if Digest::of(&bytes) == *digest { Ok(bytes) } else { Err(ReadError::Object { digest: *digest }) }
+    }
+
+    /// Those that were put through this value, by digest.
+    pub(super) fn refs(&self) -> Vec<ObjectRef> {
+        let mut refs: Vec<_> =
+            self.known.iter().map(|(digest, bytes)| ObjectRef { bytes: *bytes, digest: *digest }).collect();
+        refs.sort_by(|a, b| a.digest.as_bytes().cmp(b.digest.as_bytes()));
+        refs
+    }
+}
+
+fn is_without_links(error: &FsError) -> bool {
+    match error {
+        FsError::Io { source, .. } => {
+            matches!(
+                source.kind(),
+                io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied | io::ErrorKind::TooManyLinks
+            )
+        }
+        FsError::TooLarge { .. } | FsError::NotADirectory { .. } => false,
+    }
+}

@@ -1,0 +1,330 @@
+//! `pintle task install`, `uninstall` and `rollback`: our hooks, MCP server and rules in the settings of agents.
+//!
+//! What is edited is decided in [`pintle_pointer::install`] and written by [`pintle_store::settings`]. Here the agents
+//! are found, the diff is shown and the question asked.
+
+mod find;
+mod show;
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use clap::Args;
+use pintle_pointer::Agent;
+use pintle_pointer::install::{Edited, Host, Note, SETTINGS_MAX_BYTES, Target};
+use pintle_store::RealFs;
+use pintle_store::home::Home;
+use pintle_store::settings::{self, FileChange, Settings};
+use serde_json::{Value, json};
+
+pub(crate) use find::{Surroundings, agent_words};
+
+use crate::error::CommandError;
+use crate::exit::Exit;
+
+/// The schema of the receipt.
+const RECEIPT_SCHEMA: &str = "pintle.install-receipt.v1";
+
+/// Write the task pointer's hooks, MCP server and rules into the settings of coding agents.
+///
+/// Without --agent, the agents that are installed here are found. The change is shown before it is made, and a backup
+/// undoes it.
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    /// Only this agent: codex, claude, gemini, qwen, copilot, cursor or opencode. Repeatable.
+    #[arg(long = "agent", value_parser = agent_words)]
+    agents: Vec<Agent>,
+    /// Every agent that pintle knows, found here or not.
+    #[arg(long, conflicts_with = "agents")]
+    all: bool,
+    #[command(flatten)]
+    consent: Consent,
+    /// Block a prompt on every failure of the hook, as the published protocol does, and not only warn.
+    #[arg(long)]
+    strict: bool,
+    /// Do not register the MCP server: the model publishes by shell command only.
+    #[arg(long)]
+    no_mcp: bool,
+    /// Do not write the lines that teach the model to publish.
+    #[arg(long)]
+    no_rules: bool,
+}
+
+/// Take everything of ours out of the settings of coding agents, and nothing else.
+#[derive(Debug, Args)]
+pub(crate) struct UninstallArgs {
+    /// Only this agent. Repeatable; without it, every agent that has something of ours.
+    #[arg(long = "agent", value_parser = agent_words)]
+    agents: Vec<Agent>,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+/// Undo one install or uninstall. A file that was edited since loses our entries only.
+#[derive(Debug, Args)]
+pub(crate) struct RollbackArgs {
+    /// The backup, as the receipt names it: a directory, or its name below the backups.
+    #[arg(long)]
+    backup: PathBuf,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+/// How the user says yes.
+#[derive(Debug, Args)]
+struct Consent {
+    /// Show what would change and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask. Needed where standard input is not a terminal.
+    #[arg(long, short)]
+    yes: bool,
+    /// What to print on standard output: lines for people, or the receipt as one JSON object.
+    #[arg(long, value_parser = ["human", "json"])]
+    format: Option<String>,
+}
+
+impl Consent {
+    fn json(&self) -> bool {
+        match self.format.as_deref() {
+            Some(format) => format == "json",
+            None => !std::io::stdout().is_terminal(),
+        }
+    }
+}
+
+/// One file with what we want in it, as far as it could be worked out.
+struct Plan {
+    target: Target,
+    change: Result<FileChange, CommandError>,
+    notes: Vec<Note>,
+}
+
+/// Runs `install`.
+pub(crate) fn install(args: &InstallArgs, home: &Home) -> Result<Exit, CommandError> {
+    let surroundings = Surroundings::read()?;
+    let hosts = if args.all {
+        Host::ALL.to_vec()
+    } else if args.agents.is_empty() {
+        surroundings.found()
+    } else {
+        args.agents.iter().copied().filter_map(Host::of).collect()
+    };
+    if hosts.is_empty() {
+        return Err(failed("no_agent", "find a coding agent: none of the known ones has settings or a program here")
+            .hint("name one with --agent"));
+    }
+    let program = surroundings.program()?;
+    let mut plans = Vec::new();
+    for host in &hosts {
+        let setup = surroundings.setup(host.agent(), &program, args.strict, !args.no_mcp, !args.no_rules);
+        plans.extend(setup.targets(&surroundings.dirs).into_iter().map(|target| plan(target, Target::install)));
+    }
+    if find::is_build_output(&program) {
+        show::warn("this pintle is in a build directory: the hooks stop working when it is cleaned");
+    }
+    let receipt = carry_out("install", home, &plans, &args.consent)?;
+    finish(&receipt, &hosts, &args.consent)
+}
+
+/// Runs `uninstall`.
+pub(crate) fn uninstall(args: &UninstallArgs, home: &Home) -> Result<Exit, CommandError> {
+    let surroundings = Surroundings::read()?;
+    let hosts: Vec<Host> = if args.agents.is_empty() {
+        Host::ALL.to_vec()
+    } else {
+        args.agents.iter().copied().filter_map(Host::of).collect()
+    };
+    let created = created_files(home)?;
+    let plans: Vec<Plan> = hosts
+        .iter()
+        .flat_map(|host| surroundings.setup(host.agent(), "pintle", false, true, true).targets(&surroundings.dirs))
+        .map(|target| {
+            let was_created = created.contains(&target.path);
+            plan(target, |target, bytes| match bytes {
+                Some(bytes) => target.uninstall(bytes, was_created),
+                None => Ok(Edited { bytes: None, notes: Vec::new() }),
+            })
+        })
+        .collect();
+    let receipt = carry_out("uninstall", home, &plans, &args.consent)?;
+    finish(&receipt, &[], &args.consent)
+}
+
+/// Runs `rollback`.
+pub(crate) fn rollback(args: &RollbackArgs, home: &Home) -> Result<Exit, CommandError> {
+    let surroundings = Surroundings::read()?;
+    let dir = if args.backup.components().count() > 1 || args.backup.is_absolute() {
+        args.backup.clone()
+    } else {
+        backups(home).join(&args.backup)
+    };
+    let manifest = settings::load_backup(&RealFs, &dir).map_err(|e| settings_error(&e))?;
+    let targets: Vec<Target> = Host::ALL
+        .iter()
+        .flat_map(|host| surroundings.setup(host.agent(), "pintle", false, true, true).targets(&surroundings.dirs))
+        .collect();
+    let mut plans = Vec::new();
+    for (index, file) in manifest.files.iter().enumerate() {
+        let before = settings::saved(&RealFs, &dir, &manifest, index).map_err(|e| settings_error(&e))?;
+        let Some(target) = targets.iter().find(|target| target.path == file.path) else {
+            return Err(failed("BACKUP_INVALID", format!("use the backup: no agent has `{}`", file.path.display())));
+        };
+        plans.push(plan(target.clone(), |target, current| {
+            if settings::is_as_left(file, current) {
+                return Ok(Edited { bytes: before.clone(), notes: Vec::new() });
+            }
+            // The user has edited it since: take out what is ours, and leave the rest.
+            match current {
+                Some(current) => target.uninstall(current, file.created),
+                None => Ok(Edited { bytes: None, notes: Vec::new() }),
+            }
+        }));
+    }
+    let receipt = carry_out("rollback", home, &plans, &args.consent)?;
+    finish(&receipt, &[], &args.consent)
+}
+
+fn plan(
+    target: Target,
+    edit: impl FnOnce(&Target, Option<&[u8]>) -> Result<Edited, pintle_pointer::install::EditError>,
+) -> Plan {
+    let read = settings::read(&RealFs, &target.path, SETTINGS_MAX_BYTES);
+    let mut notes = Vec::new();
+    let change = read.map_err(|e| settings_error(&e)).and_then(|settings: Settings| {
+        let edited = edit(&target, settings.bytes.as_deref()).map_err(|e| {
+            failed(e.fault().code(), format!("edit `{}`: {e}", target.path.display()))
+                .hint("the file was left as it is; repair it, or edit it by hand")
+        })?;
+        notes = edited.notes;
+        let label = format!("{} {}", target.agent, target.role.as_str());
+        Ok(FileChange { settings, after: edited.bytes, label })
+    });
+    Plan { target, change, notes }
+}
+
+/// Shows, asks, writes. Nothing is written when one of the files cannot be edited.
+fn carry_out(action: &str, home: &Home, plans: &[Plan], consent: &Consent) -> Result<Value, CommandError> {
+    let mut changes = Vec::new();
+    let mut refused = Vec::new();
+    for plan in plans {
+        match &plan.change {
+            Ok(change) => changes.push(change.clone()),
+            Err(error) => refused.push((plan, error)),
+        }
+    }
+    let moving: Vec<&FileChange> = changes.iter().filter(|change| change.is_change()).collect();
+    if !consent.json() || !consent.yes {
+        for change in &moving {
+            show::diff(change)?;
+        }
+        for (note, path) in plans.iter().flat_map(|plan| plan.notes.iter().map(|note| (note, &plan.target.path))) {
+            show::warn(&format!("{}: {}", path.display(), note.text()));
+        }
+    }
+    if let Some((plan, error)) = refused.first() {
+        error.print(false);
+        show::snippet(&plan.target);
+        return Err(failed(
+            "DESTINATION_INVALID",
+            format!("{action}: {} of {} files cannot be edited", refused.len(), plans.len()),
+        )
+        .hint("nothing was written"));
+    }
+    let mut backup = None;
+    if !moving.is_empty() && !consent.dry_run {
+        if !consent.yes {
+            ask(action, moving.len())?;
+        }
+        let done = settings::apply(&RealFs, &backups(home), action, SystemTime::now(), &changes);
+        backup = done.map_err(|e| {
+            if let Some(plan) = plans.iter().find(|plan| is_about(&e, &plan.target.path)) {
+                show::snippet(&plan.target);
+            }
+            settings_error(&e)
+        })?;
+    }
+    let files: Vec<Value> = plans
+        .iter()
+        .zip(&changes)
+        .map(|(plan, change)| {
+            let state = match (change.is_change(), consent.dry_run, &change.after) {
+                (false, _, _) => "unchanged",
+                (true, true, _) => "would_change",
+                (true, false, None) => "removed",
+                (true, false, Some(_)) if change.settings.bytes.is_none() => "created",
+                (true, false, Some(_)) => "changed",
+            };
+            json!({
+                "agent": plan.target.agent.as_str(),
+                "role": plan.target.role.as_str(),
+                "path": plan.target.path,
+                "state": state,
+            })
+        })
+        .collect();
+    Ok(json!({
+        "schema": RECEIPT_SCHEMA,
+        "ok": true,
+        "action": action,
+        "dry_run": consent.dry_run,
+        "owned_root": home.tasks(),
+        "files": files,
+        "backup": backup,
+    }))
+}
+
+fn ask(action: &str, files: usize) -> Result<(), CommandError> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(failed("consent", format!("{action}: standard input is not a terminal, so nobody can be asked"))
+            .hint("look at it with --dry-run, then say --yes"));
+    }
+    let mut err = anstream::stderr();
+    write!(err, "{action}: change {files} file{}? [y/N] ", if files == 1 { "" } else { "s" })?;
+    err.flush()?;
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    Err(failed("consent", format!("{action}: you said no")).hint("nothing was written"))
+}
+
+fn finish(receipt: &Value, hosts: &[Host], consent: &Consent) -> Result<Exit, CommandError> {
+    let steps: Vec<&str> = hosts.iter().filter_map(|host| host.last_step()).collect();
+    if consent.json() {
+        let mut receipt = receipt.clone();
+        receipt["next_steps"] = json!(steps);
+        writeln!(std::io::stdout(), "{receipt}")?;
+    } else {
+        show::receipt(receipt, &steps)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Files that did not exist before an install of ours, by the backups.
+fn created_files(home: &Home) -> Result<Vec<PathBuf>, CommandError> {
+    let backups = settings::list_backups(&RealFs, &backups(home)).map_err(|e| settings_error(&e))?;
+    let installs = backups.into_iter().filter(|(_, backup)| backup.action == "install");
+    let files = installs.flat_map(|(_, backup)| backup.files);
+    Ok(files.filter(|file| file.created).map(|file| file.path).collect())
+}
+
+/// Where the backups are.
+pub(crate) fn backups(home: &Home) -> PathBuf {
+    home.root().join("install-backups")
+}
+
+fn is_about(error: &settings::SettingsError, path: &Path) -> bool {
+    matches!(error, settings::SettingsError::Io(inner) if path.parent() == inner.path().parent())
+}
+
+fn settings_error(error: &settings::SettingsError) -> CommandError {
+    CommandError::caused(Exit::Failed, error.code(), error)
+}
+
+fn failed(code: &'static str, message: impl std::fmt::Display) -> CommandError {
+    CommandError::new(Exit::Failed, code, message)
+}

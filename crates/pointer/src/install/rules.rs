@@ -10,10 +10,9 @@ pub const RULES_END: &str = "<!-- pintle task pointer: end -->";
 /// What stands in the block. `tool` says that the MCP tools are there; without them the block names the command only.
 pub(super) fn text(tool: bool) -> String {
     let how = if tool {
-        "with the tool `task_publish` (or, where it is missing, the `publisher:` command of the block with one JSON \
-         object on standard input)"
+        "with the tool\n  `task_publish` (where it is missing: the `publisher:` command of the block, one JSON object on standard input)"
     } else {
-        "with the `publisher:` command of the block, one JSON object on standard input"
+        "with the\n  `publisher:` command of the block, one JSON object on standard input"
     };
     let again = if tool { "read again with `task_get`" } else { "read the newest block again" };
     format!(

@@ -7,6 +7,7 @@
 mod fast;
 mod hook;
 mod import;
+mod install;
 mod list;
 mod moving;
 mod publish;
@@ -53,6 +54,12 @@ pub(crate) enum TaskCommand {
     Gc(list::GcArgs),
     /// Publish a task: one JSON request on standard input, one JSON receipt on standard output.
     Publish(publish::PublishArgs),
+    /// Write hooks, MCP server and rules into the settings of coding agents.
+    Install(install::InstallArgs),
+    /// Take everything of ours out of the settings of coding agents.
+    Uninstall(install::UninstallArgs),
+    /// Undo one install or uninstall.
+    Rollback(install::RollbackArgs),
     /// Answer an agent's hook: its JSON on standard input, the answer on standard output.
     Hook(hook::HookArgs),
 }
@@ -106,6 +113,9 @@ pub(crate) fn run(command: &TaskCommand, program: &OsStr) -> Exit {
         TaskCommand::Send(args) => moving::send(args),
         TaskCommand::Import(args) => import::import(args),
         TaskCommand::Gc(args) => list::gc(args),
+        TaskCommand::Install(args) => install::install(args),
+        TaskCommand::Uninstall(args) => install::uninstall(args),
+        TaskCommand::Rollback(args) => install::rollback(args),
         TaskCommand::Publish(args) => publish::publish(args),
         TaskCommand::Hook(args) => hook::hook(args, program),
     };

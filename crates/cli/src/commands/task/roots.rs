@@ -132,9 +132,13 @@ fn named_root(root: Option<&Path>) -> Result<Option<PathBuf>, CommandError> {
 }
 
 fn home_root() -> Result<PathBuf, CommandError> {
-    let home = Home::resolve(&HomeVars::from_lookup(|name| env::var_os(name)))
-        .map_err(|error| CommandError::new(Exit::Failed, "home", chain(&error)))?;
-    Ok(home.tasks())
+    Ok(home()?.tasks())
+}
+
+/// The place where everything is kept.
+pub(super) fn home() -> Result<Home, CommandError> {
+    Home::resolve(&HomeVars::from_lookup(|name| env::var_os(name)))
+        .map_err(|error| CommandError::new(Exit::Failed, "home", chain(&error)))
 }
 
 /// The root of the published protocol's own install, when it is there and follows our layout. Any other stays untouched.

@@ -18,7 +18,9 @@ use pintle_store::home::Home;
 use pintle_store::settings::{self, FileChange, Settings};
 use serde_json::{Value, json};
 
-pub(crate) use find::{Surroundings, agent_words};
+use find::{Surroundings, agent_words};
+
+use super::{failed, roots};
 
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -102,7 +104,8 @@ struct Plan {
 }
 
 /// Runs `install`.
-pub(crate) fn install(args: &InstallArgs, home: &Home) -> Result<Exit, CommandError> {
+pub(super) fn install(args: &InstallArgs) -> Result<Exit, CommandError> {
+    let home = &roots::home()?;
     let surroundings = Surroundings::read()?;
     let hosts = if args.all {
         Host::ALL.to_vec()
@@ -129,7 +132,8 @@ pub(crate) fn install(args: &InstallArgs, home: &Home) -> Result<Exit, CommandEr
 }
 
 /// Runs `uninstall`.
-pub(crate) fn uninstall(args: &UninstallArgs, home: &Home) -> Result<Exit, CommandError> {
+pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, CommandError> {
+    let home = &roots::home()?;
     let surroundings = Surroundings::read()?;
     let hosts: Vec<Host> = if args.agents.is_empty() {
         Host::ALL.to_vec()
@@ -153,7 +157,8 @@ pub(crate) fn uninstall(args: &UninstallArgs, home: &Home) -> Result<Exit, Comma
 }
 
 /// Runs `rollback`.
-pub(crate) fn rollback(args: &RollbackArgs, home: &Home) -> Result<Exit, CommandError> {
+pub(super) fn rollback(args: &RollbackArgs) -> Result<Exit, CommandError> {
+    let home = &roots::home()?;
     let surroundings = Surroundings::read()?;
     let dir = if args.backup.components().count() > 1 || args.backup.is_absolute() {
         args.backup.clone()
@@ -313,7 +318,7 @@ fn created_files(home: &Home) -> Result<Vec<PathBuf>, CommandError> {
 }
 
 /// Where the backups are.
-pub(crate) fn backups(home: &Home) -> PathBuf {
+pub(super) fn backups(home: &Home) -> PathBuf {
     home.root().join("install-backups")
 }
 
@@ -323,8 +328,4 @@ fn is_about(error: &settings::SettingsError, path: &Path) -> bool {
 
 fn settings_error(error: &settings::SettingsError) -> CommandError {
     CommandError::caused(Exit::Failed, error.code(), error)
-}
-
-fn failed(code: &'static str, message: impl std::fmt::Display) -> CommandError {
-    CommandError::new(Exit::Failed, code, message)
 }

@@ -1,0 +1,165 @@
+//! `pintle task install`, `uninstall` and `rollback` on a home of their own (issue: section 8 of the pointer's notes).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(tempfile::tempdir().expect("temp"));
+        fs::create_dir_all(home.path(".codex")).expect("mkdir");
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_pintle"))
+            .arg("task")
+            .args(words)
+            .env_clear()
+            .env("HOME", self.0.path())
+            .env("PATH", "/nonexistent")
+            .env("PINTLE_HOME", self.path("state"))
+            .stdin(Stdio::null())
+            .output()
+            .expect("runs")
+    }
+
+    #[track_caller]
+    fn receipt(&self, words: &[&str]) -> Value {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("a receipt")
+    }
+
+    /// Every file below the home but our own state, with its content.
+    fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut open = vec![self.0.path().to_path_buf()];
+        while let Some(dir) = open.pop() {
+            for entry in fs::read_dir(dir).expect("lists").flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    open.extend((path != self.path("state")).then_some(path));
+                } else {
+                    found.push((path.clone(), fs::read(&path).expect("reads")));
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+fn states(receipt: &Value) -> Vec<&str> {
+    receipt["files"].as_array().expect("files").iter().filter_map(|file| file["state"].as_str()).collect()
+}
+
+const OWN_HOOKS: &str =
+    "{\n\t\"hooks\": {\n\t\t\"Stop\": [{\"hooks\": [{\"type\":\"command\",\"command\":\"mine\"}]}]\n\t}\n}";
+
+#[test]
+fn a_dry_run_shows_the_change_and_writes_nothing() {
+    let home = Home::new();
+    let output = home.run(&["install", "--dry-run"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("task hook --agent codex"), "the diff is shown");
+    assert_eq!(home.files(), []);
+}
+
+#[test]
+fn off_a_terminal_it_needs_yes() {
+    let home = Home::new();
+    let output = home.run(&["install"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    assert_eq!(home.files(), []);
+}
+
+#[test]
+fn install_is_idempotent_and_uninstall_leaves_the_users_bytes() {
+    let home = Home::new();
+    fs::write(home.path(".codex/hooks.json"), OWN_HOOKS).expect("writes");
+    fs::write(home.path(".codex/config.toml"), "model = 'x' # mine\n").expect("writes");
+    let before = home.files();
+    let receipt = home.receipt(&["install", "--yes"]);
+    assert_eq!(states(&receipt), ["changed", "changed", "created"]);
+    let installed = home.files();
+    let again = home.receipt(&["install", "--yes"]);
+    assert_eq!(states(&again), ["unchanged"; 3]);
+    assert_eq!((again["backup"].clone(), home.files()), (Value::Null, installed));
+    home.receipt(&["uninstall", "--yes"]);
+    assert_eq!(home.files(), before);
+}
+
+#[test]
+fn rollback_restores_every_byte_and_takes_only_ours_out_of_what_was_edited_since() {
+    let home = Home::new();
+    fs::write(home.path(".codex/hooks.json"), OWN_HOOKS).expect("writes");
+    let before = home.files();
+    let receipt = home.receipt(&["install", "--yes"]);
+    let backup = receipt["backup"].as_str().expect("a backup").to_owned();
+    home.receipt(&["rollback", "--yes", "--backup", &backup]);
+    assert_eq!(home.files(), before);
+
+    let receipt = home.receipt(&["install", "--yes"]);
+    let name = Path::new(receipt["backup"].as_str().expect("a backup")).file_name().expect("name").to_owned();
+    let config = home.path(".codex/config.toml");
+    let text = fs::read_to_string(&config).expect("reads");
+    fs::write(&config, format!("model = 'mine'\n{text}")).expect("writes");
+    home.receipt(&["rollback", "--yes", "--backup", name.to_str().expect("UTF-8")]);
+    assert_eq!(fs::read_to_string(&config).expect("stays"), "model = 'mine'\n");
+}
+
+#[test]
+fn a_file_that_the_agent_would_drop_is_refused_and_nothing_else_is_written() {
+    for (text, code) in
+        [("\u{feff}{}", "byte order mark"), ("{\"a\":1,\"a\":2}", "stands twice"), ("{ // x\n}", "comment")]
+    {
+        let home = Home::new();
+        fs::write(home.path(".codex/hooks.json"), text).expect("writes");
+        let before = home.files();
+        let output = home.run(&["install", "--yes"]);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(code) && stderr.contains("hooks.json"), "{stderr}");
+        assert_eq!(home.files(), before);
+    }
+}
+
+/// Ask 18: a settings file that is managed elsewhere gets the snippet to paste.
+#[cfg(unix)]
+#[test]
+fn a_place_that_cannot_be_written_gets_the_snippet_and_nothing_is_written() {
+    let home = Home::new();
+    fs::write(home.path("file"), "").expect("writes");
+    std::os::unix::fs::symlink(home.path("file/nowhere"), home.path(".codex/hooks.json")).expect("links");
+    let before = home.path(".codex/config.toml");
+    let output = home.run(&["install", "--yes"]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("what belongs into") && stderr.contains("UserPromptSubmit"), "{stderr}");
+    assert!(!before.exists());
+}
+
+#[test]
+fn options_choose_what_is_written() {
+    let home = Home::new();
+    let receipt = home.receipt(&["install", "--agent", "codex", "--yes", "--strict", "--no-mcp", "--no-rules"]);
+    assert_eq!(states(&receipt), ["created"]);
+    let hooks = fs::read_to_string(home.path(".codex/hooks.json")).expect("reads");
+    assert!(!hooks.contains("--on-error") && !hooks.contains("--mcp"), "{hooks}");
+    let all = home.receipt(&["install", "--all", "--dry-run"]);
+    let agents: std::collections::BTreeSet<&str> =
+        all["files"].as_array().expect("files").iter().filter_map(|file| file["agent"].as_str()).collect();
+    assert_eq!(agents.len(), 7, "{agents:?}");
+    let output = home.run(&["install", "--agent", "nobody"]);
+    assert_eq!(output.status.code(), Some(1), "usage is 1 below task (A12)");
+}

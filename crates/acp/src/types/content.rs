@@ -22,9 +22,9 @@ tagged! {
         /// A sound; needs `promptCapabilities.audio` in a prompt.
         Audio(AudioContent) = "audio",
         /// A reference to something that the agent can read itself.
-        ResourceLink(ResourceLink) = "resource_link",
+        ResourceLink(Box<ResourceLink>) = "resource_link",
         /// A resource with its contents; needs `promptCapabilities.embeddedContext` in a prompt.
-        Resource(EmbeddedResource) = "resource",
+        Resource(Box<EmbeddedResource>) = "resource",
     }
 }
 
@@ -75,13 +75,13 @@ impl From<AudioContent> for ContentBlock {
 
 impl From<ResourceLink> for ContentBlock {
     fn from(body: ResourceLink) -> Self {
-        Self::ResourceLink(body)
+        Self::ResourceLink(Box::new(body))
     }
 }
 
 impl From<EmbeddedResource> for ContentBlock {
     fn from(body: EmbeddedResource) -> Self {
-        Self::Resource(body)
+        Self::Resource(Box::new(body))
     }
 }
 
@@ -91,7 +91,7 @@ object! {
         /// The text.
         req text: String = "text",
         /// For whom it is and how much it matters.
-        opt annotations: Annotations = "annotations",
+        opt annotations: Box<Annotations> = "annotations",
     }
 }
 
@@ -105,7 +105,7 @@ object! {
         /// Where the image comes from.
         opt uri: String = "uri",
         /// For whom it is and how much it matters.
-        opt annotations: Annotations = "annotations",
+        opt annotations: Box<Annotations> = "annotations",
     }
 }
 
@@ -117,7 +117,7 @@ object! {
         /// The media type.
         req mime_type: String = "mimeType",
         /// For whom it is and how much it matters.
-        opt annotations: Annotations = "annotations",
+        opt annotations: Box<Annotations> = "annotations",
     }
 }
 
@@ -137,7 +137,7 @@ object! {
         /// The size in bytes.
         opt size: i64 = "size",
         /// For whom it is and how much it matters.
-        opt annotations: Annotations = "annotations",
+        opt annotations: Box<Annotations> = "annotations",
     }
 }
 
@@ -147,7 +147,7 @@ object! {
         /// The resource.
         req resource: ResourceContents = "resource",
         /// For whom it is and how much it matters.
-        opt annotations: Annotations = "annotations",
+        opt annotations: Box<Annotations> = "annotations",
     }
 }
 

@@ -106,6 +106,22 @@ leaf!(
     |value| *value
 );
 
+impl<T: Shape> Shape for Box<T> {
+    const EXPECTED: &'static str = T::EXPECTED;
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        Ok(T::read(deserializer)?.map(Self::new))
+    }
+
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).write(serializer)
+    }
+
+    fn inspect(&self, at: &mut Trail, out: &mut Vec<Finding>) {
+        (**self).inspect(at, out);
+    }
+}
+
 /// Integers from here on are not all exact as doubles.
 const EXACT_INTEGERS_BELOW: f64 = 9_007_199_254_740_992.0;
 

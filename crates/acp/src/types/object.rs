@@ -29,6 +29,31 @@ pub(crate) trait Build: Default {
     fn finish(self) -> Read<Self::Out>;
 }
 
+impl<T: Object> Object for Box<T> {
+    type Builder = Boxed<T::Builder>;
+
+    const MEMBERS: &'static [&'static str] = T::MEMBERS;
+
+    fn write_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        (**self).write_members(map)
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Boxed<B>(B);
+
+impl<B: Build> Build for Boxed<B> {
+    type Out = Box<B::Out>;
+
+    fn accept<'de, S: Source<'de>>(&mut self, name: Cow<'de, str>, source: S) -> Result<(), S::Error> {
+        self.0.accept(name, source)
+    }
+
+    fn finish(self) -> Read<Self::Out> {
+        self.0.finish().map(Box::new)
+    }
+}
+
 /// Reads the members that `map` still has.
 pub(crate) fn read_members<'de, T: Object, A: MapAccess<'de>>(
     held: Vec<(Cow<'de, str>, Raw)>,

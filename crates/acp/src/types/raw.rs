@@ -22,7 +22,7 @@ pub struct Raw(Box<RawValue>);
 impl Raw {
     /// Takes over a value that serde_json has already found to be well-formed.
     pub fn new(value: Box<RawValue>) -> Self {
-        if memchr_line_break(value.get()).is_none() {
+        if memchr::memchr2(b'\n', b'\r', value.get().as_bytes()).is_none() {
             return Self(value);
         }
         let flat = value.get().replace(['\n', '\r'], " ");
@@ -93,10 +93,6 @@ impl Raw {
         Self::from_serialize(&Members(std::cell::RefCell::new(Some(members.into_iter()))))
             .unwrap_or_else(|_| Self::null())
     }
-}
-
-fn memchr_line_break(text: &str) -> Option<usize> {
-    text.bytes().position(|b| b == b'\n' || b == b'\r')
 }
 
 impl fmt::Debug for Raw {

@@ -33,9 +33,9 @@ tagged! {
         /// A piece of the agent's reasoning.
         AgentThoughtChunk(ContentChunk) = "agent_thought_chunk",
         /// A new tool call.
-        ToolCall(ToolCall) = "tool_call",
+        ToolCall(Box<ToolCall>) = "tool_call",
         /// A change of a tool call.
-        ToolCallUpdate(ToolCallUpdate) = "tool_call_update",
+        ToolCallUpdate(Box<ToolCallUpdate>) = "tool_call_update",
         /// The plan, as a whole.
         Plan(Plan) = "plan",
         /// One of several plans; needs the client's `plan`.
@@ -59,9 +59,9 @@ tagged! {
         /// A piece of the summary of a compaction; needs the client's `session.compaction`.
         CompactionSummaryChunk(CompactionSummaryChunk) = "compaction_summary_chunk",
         /// What is known of a child session changed; needs the client's `subagents`.
-        SubagentUpdate(SubagentUpdate) = "subagent_update",
+        SubagentUpdate(Box<SubagentUpdate>) = "subagent_update",
         /// A message between sessions; needs the client's `subagents`.
-        SessionMessage(SessionMessage) = "session_message",
+        SessionMessage(Box<SessionMessage>) = "session_message",
         /// A piece of a message between sessions; needs the client's `subagents`.
         SessionMessageChunk(SessionMessageChunk) = "session_message_chunk",
     }
@@ -121,7 +121,8 @@ macro_rules! update_from {
     ($($body:ident),+) => { $(
         impl From<$body> for SessionUpdate {
             fn from(body: $body) -> Self {
-                Self::$body(body)
+                // The large ones are boxed, for the sake of the many small ones.
+                Self::$body(body.into())
             }
         }
     )+ };

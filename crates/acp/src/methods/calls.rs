@@ -145,7 +145,6 @@ macro_rules! typed {
 
         notifications! {
             /// A notification for a client.
-            #[expect(clippy::large_enum_variant, reason = "nearly every notification is the large one")]
             NotificationToClient {
                 $( $cnid = $cnwire($cnparams); )*
                 CancelRequest = "$/cancel_request"(CancelRequestNotification);

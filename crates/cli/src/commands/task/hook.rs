@@ -305,3 +305,7 @@ fn find_on_path(name: &Path) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
+
+#[cfg(test)]
+#[path = "hook_tests.rs"]
+mod tests;

@@ -79,7 +79,7 @@ pub(crate) fn run_if_asked(args: &[OsString]) -> Option<ExitCode> {
     }
     let words = &args[2..];
     let program = args[0].as_os_str();
-    let done = catch_unwind(AssertUnwindSafe(|| {
+    Some(guarded(|| {
         // Hooks run at every prompt: they do without the argument parser, whose table takes longer to build than the
         // whole rest of their work. What the fast reader does not know goes to the parser, for its messages.
         let command = match fast::parse(words) {
@@ -95,8 +95,12 @@ pub(crate) fn run_if_asked(args: &[OsString]) -> Option<ExitCode> {
             },
         };
         run(&command, program)
-    }));
-    Some(done.unwrap_or(Exit::Failed).into())
+    }))
+}
+
+/// A panic is exit code 1 here: the panic's own message has gone to standard error, and nothing to standard output.
+fn guarded(body: impl FnOnce() -> Exit) -> ExitCode {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Exit::Failed).into()
 }
 
 /// Runs a parsed command. `program` is the word by which this process was started.
@@ -153,4 +157,16 @@ fn print(text: &str) -> Result<(), CommandError> {
 /// A failure of the user's command; the exit code is 1 here.
 fn failed(class: &'static str, message: impl std::fmt::Display) -> CommandError {
     CommandError::new(Exit::Failed, class, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A12: a panic ends with 1, never with the 101 of a thread or the 70 of other commands.
+    #[test]
+    fn a_panic_is_exit_code_one() {
+        let code = guarded(|| panic!("a bug"));
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(1)));
+    }
 }

@@ -215,8 +215,9 @@ pub struct AuthenticateStep {
 }
 
 /// Sends a request. Strings in `params` may contain `${NAME}` (session id got by the step NAME), `${cwd}`, `${id:NAME}`
-/// (id of the request NAME, as text) and `${NAME/POINTER}` (the string at a JSON pointer in the `result` of the request
-/// NAME, as in `${session/modes/availableModes/0/id}`). A variable without a value makes the step `failed`.
+/// (id of the request NAME) and `${reply:NAME/POINTER}` (the value at a JSON pointer in the `result` of the request NAME,
+/// as in `${reply:session/modes/availableModes/0/id}`). A string that is nothing but one variable becomes its value,
+/// whatever its type. A variable without a value makes the step `failed`. `$${` is a plain `${`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -245,7 +246,7 @@ pub struct RequestStep {
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
     /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
-    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    /// scenario goes on. Steps that refer to it need the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -267,7 +268,7 @@ pub struct NotifyStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params_json: Option<String>,
     /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
-    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    /// scenario goes on. Steps that refer to it need the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -299,7 +300,7 @@ pub struct NewSessionStep {
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
     /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
-    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    /// scenario goes on. Steps that refer to it need the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -340,7 +341,7 @@ pub struct PromptStep {
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
     /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
-    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    /// scenario goes on. Steps that refer to it need the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -360,7 +361,7 @@ pub struct CancelStep {
     #[serde(default, skip_serializing_if = "is_false")]
     pub keep_permissions: bool,
     /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
-    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    /// scenario goes on. Steps that refer to it need the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -455,7 +456,7 @@ pub struct RawStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
-    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    /// scenario goes on. Steps that refer to it need the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
@@ -509,7 +510,7 @@ pub struct WaitStep {
     #[serde(default, skip_serializing_if = "is_false")]
     pub optional: bool,
     /// Capability paths into the `initialize` result that must be `true` or an object; else the step is `skipped` and the
-    /// scenario goes on. A step that refers to a skipped one (`session`, `of`, a variable) is skipped too.
+    /// scenario goes on. Steps that refer to it need the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }

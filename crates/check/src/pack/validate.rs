@@ -179,7 +179,10 @@ impl Validator {
             Step::Initialize(step) => wait_fits(step.timeout_ms),
             Step::Authenticate(step) => wait_fits(step.timeout_ms),
             Step::NewSession(step) => {
-                step.cwd.iter().try_for_each(|text| variables(text))?;
+                step.cwd
+                    .iter()
+                    .chain(step.additional_directories.iter().flatten())
+                    .try_for_each(|text| variables(text))?;
                 wait_fits(step.timeout_ms)
             }
             Step::Request(step) => {
@@ -390,11 +393,12 @@ fn check_variables(
     names: &BTreeMap<String, usize>,
     sessions: &BTreeSet<String>,
 ) -> Result<(), LoadProblem> {
-    for part in text.split("${").skip(1) {
+    // `$${` is a plain `${`.
+    for part in text.replace("$${", "").split("${").skip(1) {
         let Some((variable, _)) = part.split_once('}') else { continue };
-        let known = match (variable.strip_prefix("id:"), variable.split_once('/')) {
+        let known = match (variable.strip_prefix("id:"), variable.strip_prefix("reply:")) {
             (Some(name), _) => names.contains_key(name),
-            (None, Some((name, _))) => names.contains_key(name),
+            (None, Some(path)) => path.split('/').next().is_some_and(|name| names.contains_key(name)),
             (None, None) => variable == "cwd" || sessions.contains(variable),
         };
         if !known {

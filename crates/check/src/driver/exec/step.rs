@@ -44,6 +44,10 @@ impl Executor {
     pub(super) fn begin_step(&mut self, now: Duration) {
         self.began.push((self.lines_in, now));
         let step = self.plan.steps[self.current].clone();
+        if let Some(path) = step.needs().iter().find(|path| !self.advertised(path)) {
+            let why = format!("{path} is not advertised");
+            return self.end_step((StepStatus::Skipped, None, Some(why.into())), now);
+        }
         let begun = match step {
             Step::Initialize(step) => self.initialize(now, step),
             Step::Authenticate(step) => self.authenticate(now, step),
@@ -76,6 +80,14 @@ impl Executor {
         }
     }
 
+    /// Whether the value at a path into the `initialize` result is `true` or an object.
+    fn advertised(&self, path: &str) -> bool {
+        let results = self.requests.iter().filter(|sent| sent.method == "initialize");
+        let mut results = results.filter_map(|sent| sent.reply.as_ref()?.result.as_ref());
+        let at = results.next().and_then(|result| path.split('.').try_fold(result, |at, name| at.get(name)));
+        at.is_some_and(|value| value.is_object() || *value == Value::Bool(true))
+    }
+
     fn initialize(&mut self, now: Duration, step: InitializeStep) -> Result<Begun, Failure> {
         let timeouts = self.settings.timeouts;
         let default = if self.initialized_once { timeouts.request } else { timeouts.start };
@@ -102,6 +114,7 @@ impl Executor {
         let params = self.params(step.params.as_ref(), step.params_json.as_deref())?;
         let default = match step.method.as_str() {
             "session/prompt" => self.settings.timeouts.prompt,
+            "initialize" if !std::mem::replace(&mut self.initialized_once, true) => self.settings.timeouts.start,
             _ => self.settings.timeouts.request,
         };
         let session = match step.method.as_str() {
@@ -127,7 +140,7 @@ impl Executor {
         if let Some(directories) = step.additional_directories {
             params["additionalDirectories"] = json!(directories);
         }
-        let params = params.to_string();
+        let params = self.fill(&params)?.to_string();
         let request = self.send_request(now, Some(step.name), "session/new", Some(&params), None, None)?;
         if !step.wait {
             return Ok(Begun::Done);

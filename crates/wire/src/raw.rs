@@ -22,12 +22,12 @@ pub fn decode_raw<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Decode
     decode_str(raw.get())
 }
 
-/// `text`, which is exactly one value of a scanned text, as a `RawValue`.
+/// `text`, which is exactly one value of a scanned text, as a `RawValue`. `None` if it is not one value after all.
 ///
 /// serde_json makes a borrowed `RawValue` only by reading the text once more. But a `RawValue` asks whatever deserializer it
 /// is given for a newtype of a name of its own, and takes a map with that name as the only key: so a deserializer that holds
 /// the text can answer at once.
-pub(crate) fn raw_value(text: &str) -> Option<&RawValue> {
+pub fn raw_value(text: &str) -> Option<&RawValue> {
     <&RawValue>::deserialize(Held { text }).or_else(|_| serde_json::from_str(text)).ok()
 }
 

@@ -1,0 +1,288 @@
+//! Frames on their way out: encoded by the sender, completed and queued by the connection.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use pintle_wire::PeerId;
+use serde::Serialize;
+
+use super::RawJson;
+use crate::Error;
+
+/// Frames up to this size are copied together into one chunk; a larger one travels as its own.
+const COALESCE_BYTES: usize = 8 * 1024;
+/// A chunk of coalesced frames is closed at this size.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A value could not be written as one line of JSON. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to write {what} as JSON")]
+pub struct EncodeError {
+    what: Box<str>,
+    #[source]
+    source: serde_json::Error,
+}
+
+/// A request or notification without its id: encoded where it is made, in the sender's own time.
+#[derive(Debug, Clone)]
+pub struct Call {
+    method: Cow<'static, str>,
+    /// `"method":..,"params":..}` and LF.
+    body: Bytes,
+    params_from: Option<usize>,
+}
+
+impl Call {
+    /// Encodes a call of `method`.
+    ///
+    /// # Errors
+    /// `params` cannot be written as JSON.
+    pub fn new<P: Serialize + ?Sized>(method: impl Into<Cow<'static, str>>, params: &P) -> Result<Self, EncodeError> {
+        let method = method.into();
+        let mut body = start(&method);
+        body.extend_from_slice(b",\"params\":");
+        let from = body.len();
+        serde_json::to_writer((&mut body).writer(), params)
+            .map_err(|source| EncodeError { what: format!("the params of {method}").into(), source })?;
+        keep_on_one_line(&mut body[from..]);
+        Ok(Self::finish(method, body, Some(from)))
+    }
+
+    /// A call of `method` without params.
+    pub fn without_params(method: impl Into<Cow<'static, str>>) -> Self {
+        let method = method.into();
+        let body = start(&method);
+        Self::finish(method, body, None)
+    }
+
+    /// A call of `method` with params that came from elsewhere and travel as they are.
+    pub fn raw(method: impl Into<Cow<'static, str>>, params: &RawJson) -> Self {
+        let method = method.into();
+        let mut body = start(&method);
+        body.extend_from_slice(b",\"params\":");
+        let from = body.len();
+        body.extend_from_slice(params.as_bytes());
+        Self::finish(method, body, Some(from))
+    }
+
+    /// The method.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// The params, if there are any.
+    pub(crate) fn params(&self) -> Option<RawJson> {
+        let from = self.params_from?;
+        Some(RawJson::from_scanned(self.body.slice(from..self.body.len() - END.len())))
+    }
+
+    /// Bytes of the frame, but for the id.
+    pub fn len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Never: a call has a method.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn finish(method: Cow<'static, str>, mut body: BytesMut, params_from: Option<usize>) -> Self {
+        body.extend_from_slice(END);
+        Self { method, body: body.freeze(), params_from }
+    }
+}
+
+fn start(method: &str) -> BytesMut {
+    let mut body = BytesMut::with_capacity(256);
+    body.extend_from_slice(b"\"method\":");
+    put_string(&mut body, method);
+    body
+}
+
+/// An answer without its id.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// `"result":..}` or `"error":..}` and LF.
+    body: Bytes,
+    is_ok: bool,
+}
+
+const RESULT: &[u8] = b"\"result\":";
+const ERROR: &[u8] = b"\"error\":";
+const END: &[u8] = b"}\n";
+
+impl Reply {
+    /// Encodes a result.
+    ///
+    /// # Errors
+    /// `result` cannot be written as JSON. Answer [`Error::internal_error`] then.
+    pub fn ok<R: Serialize + ?Sized>(result: &R) -> Result<Self, EncodeError> {
+        let mut body = BytesMut::with_capacity(128);
+        body.extend_from_slice(RESULT);
+        serde_json::to_writer((&mut body).writer(), result)
+            .map_err(|source| EncodeError { what: "a result".into(), source })?;
+        keep_on_one_line(&mut body);
+        body.extend_from_slice(END);
+        Ok(Self { body: body.freeze(), is_ok: true })
+    }
+
+    /// A result that came from elsewhere and travels as it is.
+    pub fn raw(result: &RawJson) -> Self {
+        let mut body = BytesMut::with_capacity(RESULT.len() + result.as_bytes().len() + END.len());
+        body.extend_from_slice(RESULT);
+        body.extend_from_slice(result.as_bytes());
+        body.extend_from_slice(END);
+        Self { body: body.freeze(), is_ok: true }
+    }
+
+    /// Encodes an error.
+    pub fn error(error: &Error) -> Self {
+        let mut body = BytesMut::with_capacity(128);
+        body.extend_from_slice(ERROR);
+        if serde_json::to_writer((&mut body).writer(), error).is_err() {
+            // The data of an error is raw JSON or a value of ours; both can be written. If ever not, the peer still gets
+            // its answer.
+            body.truncate(ERROR.len());
+            body.extend_from_slice(b"{\"code\":-32603,\"message\":\"Internal error\"}");
+        }
+        keep_on_one_line(&mut body);
+        body.extend_from_slice(END);
+        Self { body: body.freeze(), is_ok: false }
+    }
+
+    /// True for a result, false for an error.
+    pub fn is_ok(&self) -> bool {
+        self.is_ok
+    }
+
+    /// The result's text, if this is one.
+    pub(crate) fn result(&self) -> Option<RawJson> {
+        self.is_ok.then(|| RawJson::from_scanned(self.body.slice(RESULT.len()..self.body.len() - END.len())))
+    }
+}
+
+impl<R: Serialize> From<Result<R, Error>> for Reply {
+    /// Encodes what a handler returned; a result that cannot be written is answered -32603.
+    fn from(result: Result<R, Error>) -> Self {
+        match result {
+            Ok(result) => Self::ok(&result).unwrap_or_else(|_| Self::error(&Error::internal_error())),
+            Err(error) => Self::error(&error),
+        }
+    }
+}
+
+/// A line break between two tokens of a raw value would cut the frame in two. Within a string it is always escaped, so
+/// every one found here may become a space.
+fn keep_on_one_line(text: &mut [u8]) {
+    for byte in text {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
+fn put_string(out: &mut BytesMut, text: &str) {
+    // Writing a string to memory cannot fail.
+    if serde_json::to_writer(out.writer(), text).is_err() {
+        out.extend_from_slice(b"\"\"");
+    }
+}
+
+/// Frames that wait to be written, in the order in which they were handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    chunks: VecDeque<Bytes>,
+    tail: BytesMut,
+    pending_bytes: usize,
+    /// Bytes of calls among them, from above: after a partial write the rest counts as calls first.
+    call_bytes: usize,
+    frames: u64,
+}
+
+impl Outgoing {
+    pub(crate) fn request(&mut self, id: i64, call: &Call) {
+        use std::fmt::Write as _;
+        let mut prefix = BytesMut::with_capacity(48);
+        // Formatting into memory cannot fail.
+        let _ = write!(prefix, "{{\"jsonrpc\":\"2.0\",\"id\":{id},");
+        self.call_bytes += self.push(&prefix, &call.body);
+    }
+
+    pub(crate) fn notification(&mut self, call: &Call) {
+        self.call_bytes += self.push(b"{\"jsonrpc\":\"2.0\",", &call.body);
+    }
+
+    /// A notification of the connection's own, for which nobody waits.
+    pub(crate) fn own_notification(&mut self, call: &Call) {
+        self.push(b"{\"jsonrpc\":\"2.0\",", &call.body);
+    }
+
+    pub(crate) fn reply(&mut self, id: Option<&PeerId>, reply: &Reply) {
+        let mut prefix = BytesMut::with_capacity(48);
+        prefix.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        match id {
+            Some(id) => {
+                if serde_json::to_writer((&mut prefix).writer(), id).is_err() {
+                    prefix.extend_from_slice(b"null");
+                }
+            }
+            None => prefix.extend_from_slice(b"null"),
+        }
+        prefix.extend_from_slice(b",");
+        self.push(&prefix, &reply.body);
+    }
+
+    fn push(&mut self, prefix: &[u8], body: &Bytes) -> usize {
+        let len = prefix.len() + body.len();
+        if body.len() > COALESCE_BYTES {
+            self.tail.extend_from_slice(prefix);
+            self.close_tail();
+            self.chunks.push_back(body.clone());
+        } else {
+            if self.tail.len() + len > CHUNK_BYTES {
+                self.close_tail();
+            }
+            self.tail.extend_from_slice(prefix);
+            self.tail.extend_from_slice(body);
+        }
+        self.pending_bytes += len;
+        self.frames += 1;
+        len
+    }
+
+    fn close_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.chunks.push_back(self.tail.split().freeze());
+        }
+    }
+
+    /// The next bytes to write. They count as pending until [`Outgoing::written`] says otherwise.
+    pub(crate) fn pop(&mut self) -> Option<Bytes> {
+        if self.chunks.is_empty() {
+            self.close_tail();
+        }
+        self.chunks.pop_front()
+    }
+
+    pub(crate) fn written(&mut self, bytes: usize) {
+        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+        self.call_bytes = self.call_bytes.min(self.pending_bytes);
+    }
+
+    pub(crate) fn call_bytes(&self) -> usize {
+        self.call_bytes
+    }
+
+    pub(crate) fn reply_bytes(&self) -> usize {
+        self.pending_bytes - self.call_bytes
+    }
+
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
+    pub(crate) fn frames(&self) -> u64 {
+        self.frames
+    }
+}

@@ -1,0 +1,105 @@
+//! A line, read: which kind of message it is, with its parts as views into it.
+
+use bytes::Bytes;
+use pintle_wire::{
+    Answer, Envelope, EnvelopeError, Id, Kind, PeerId, Profile, ScanLimits, VersionRule, decode_raw, scan,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Config, RawJson};
+use crate::Error;
+
+/// What one line is.
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    Request {
+        id: PeerId,
+        method: Box<str>,
+        params: Option<RawJson>,
+    },
+    Notification {
+        method: Box<str>,
+        params: Option<RawJson>,
+    },
+    Response {
+        id: Id,
+        answer: Result<RawJson, Error>,
+    },
+    /// Not strict JSON, or a root that can be no message: -32700.
+    Unreadable,
+    /// JSON, but no message: -32600, with the id if there is a legal one.
+    Invalid {
+        id: Option<PeerId>,
+    },
+    /// Looks like a response and cannot be read as one. Never answered: the answer could hit a request of the peer's own
+    ///
+    MalformedResponse,
+}
+
+/// Reads a line. Also says how many halves of surrogate pairs it had.
+pub(crate) fn read(line: &Bytes, config: &Config) -> (Inbound, u32) {
+    let limits = ScanLimits { max_bytes: config.max_line_bytes, ..ScanLimits::ACP };
+    let Ok(text) = scan(line, Profile::Acp, limits) else { return (Inbound::Unreadable, 0) };
+    let lone_surrogates = text.lone_surrogates();
+    let envelope = match Envelope::parse(&text) {
+        Ok(envelope) => envelope,
+        Err(EnvelopeError::Batch) => return (Inbound::Invalid { id: None }, lone_surrogates),
+        Err(EnvelopeError::Scalar) => return (Inbound::Unreadable, lone_surrogates),
+    };
+    // Views are taken of the text that is decoded; the line itself is that text, but for lone surrogates.
+    let base = if lone_surrogates == 0 { line.clone() } else { Bytes::copy_from_slice(text.as_str().as_bytes()) };
+    let view = |raw: &RawValue| view(&base, text.as_str(), raw.get());
+    let rule = if config.require_jsonrpc { VersionRule::Required } else { VersionRule::Ignored };
+    let frame = match envelope.kind(rule) {
+        Kind::Request => match (envelope.id.peer_id(), envelope.method) {
+            (Some(id), Some(method)) => {
+                Inbound::Request { id, method: method.into(), params: envelope.params.map(view) }
+            }
+            _ => Inbound::Invalid { id: None },
+        },
+        Kind::Notification => match envelope.method {
+            Some(method) => Inbound::Notification { method: method.into(), params: envelope.params.map(view) },
+            None => Inbound::Invalid { id: None },
+        },
+        Kind::Response => response(&envelope, view),
+        Kind::Malformed(malformed) => match malformed.answer() {
+            Answer::OwnId => Inbound::Invalid { id: envelope.id.peer_id() },
+            Answer::NullId => Inbound::Invalid { id: None },
+            Answer::Nothing => Inbound::MalformedResponse,
+        },
+    };
+    (frame, lone_surrogates)
+}
+
+fn response(envelope: &Envelope<'_>, view: impl Fn(&RawValue) -> RawJson) -> Inbound {
+    let Some(id) = envelope.id.id() else { return Inbound::MalformedResponse };
+    let answer = match (envelope.result, envelope.error) {
+        (Some(result), _) => Ok(view(result)),
+        (None, Some(error)) => match decode_raw::<Error>(error) {
+            Ok(error) => Err(error),
+            Err(_) => return Inbound::MalformedResponse,
+        },
+        (None, None) => return Inbound::MalformedResponse,
+    };
+    Inbound::Response { id, answer }
+}
+
+/// `part` lies within `text`, and `base` holds the same bytes.
+fn view(base: &Bytes, text: &str, part: &str) -> RawJson {
+    let start = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+    match start.checked_add(part.len()) {
+        Some(end) if end <= base.len() => RawJson::from_scanned(base.slice(start..end)),
+        _ => RawJson::from_scanned(Bytes::copy_from_slice(part.as_bytes())),
+    }
+}
+
+/// The id that `$/cancel_request` names, if it is a legal one.
+pub(crate) fn cancelled_id(params: &RawJson) -> Option<Id> {
+    #[derive(Deserialize)]
+    struct Params {
+        #[serde(rename = "requestId")]
+        request_id: Id,
+    }
+    params.decode_lax::<Params>().map(|params| params.request_id)
+}

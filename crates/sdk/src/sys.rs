@@ -69,6 +69,12 @@ pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }.map_err(io::Error::from)
 }
 
+/// A descriptor whose readiness can be awaited. It comes back where the kernel cannot poll it, as with a regular file.
+pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, (OwnedFd, io::Error)> {
+    // SAFETY: an `OwnedFd` is open for as long as it lives, always gives the same number, and the `AsyncFd` takes it.
+    unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(|refused| refused.into_parts())
+}
+
 /// A child that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dead {

@@ -465,10 +465,8 @@ impl<W> ClientEnd<W> {
         let mut known = None;
         match (&asked, &outcome) {
             (Some(Asked::Initialize), Outcome::Result(result)) => self.initialized(result),
-            (Some(Asked::Initialize), _) => {
-                if self.core.phase == Phase::Initializing {
-                    self.core.phase = Phase::Uninitialized;
-                }
+            (Some(Asked::Initialize), _) if self.core.phase == Phase::Initializing => {
+                self.core.phase = Phase::Uninitialized;
             }
             (Some(Asked::NewSession), Outcome::Result(result)) => {
                 known = session_id(result).map(Arc::from);

@@ -1,0 +1,284 @@
+//! What the loop of a connection, its handles and its tasks share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use pintle_acp::{Call, Closed, OutId, Outcome, Reply, ReplyToken, RequestKey, SendError, TurnKey};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, TryAcquireError, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::end::End;
+use super::stream::Sink;
+use super::turn::TurnControl;
+use crate::transport::TransportKind;
+
+/// Bytes of frames that lanes hold before a client stops reading, and an agent drops notifications.
+pub(crate) const INBOX_BYTES: usize = 512 * 1024;
+/// Bytes of frames that lanes hold at most, also while somebody waits for an answer that is still to be read.
+pub(crate) const INBOX_HARD_BYTES: usize = 8 * 1024 * 1024;
+
+/// Who gets the outcome of one of our requests.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    Call(oneshot::Sender<Outcome>),
+    Stream(Arc<Sink>),
+}
+
+impl Waiter {
+    /// Hands the outcome over. Nobody may be there any more to take it.
+    pub(crate) fn deliver(self, outcome: Outcome, updates: u64) {
+        match self {
+            Self::Call(sender) => drop(sender.send(outcome)),
+            Self::Stream(sink) => sink.end(outcome, updates),
+        }
+    }
+}
+
+pub(crate) struct State {
+    pub(crate) end: End,
+    /// Streams that take the updates of their prompts.
+    pub(crate) sinks: HashMap<OutId, Arc<Sink>>,
+    waker: Option<Waker>,
+    /// Bytes of credit that are in use.
+    credit_bytes: usize,
+}
+
+pub(crate) struct Link {
+    state: Mutex<State>,
+    /// One permit per byte of calls that may wait to be written: senders queue here, in order.
+    credit: Semaphore,
+    credit_limit_bytes: usize,
+    /// Ends the handlers of requests and turns: nobody can be answered any more.
+    pub(crate) stop: CancellationToken,
+    /// Ends every task of the connection: nobody owns it any more.
+    pub(crate) abort: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    /// Requests of the peer whose handlers run.
+    running: Mutex<HashMap<RequestKey, CancellationToken>>,
+    turns: Mutex<HashMap<TurnKey, Arc<TurnControl>>>,
+    inbox_bytes: AtomicUsize,
+    /// Requests of ours whose answer somebody waits for before it goes on taking updates.
+    waits: AtomicUsize,
+    closed: watch::Sender<Option<Closed>>,
+    kind: TransportKind,
+    /// Wakes everybody who waits for everything to have been written.
+    pub(crate) flushed: Notify,
+}
+
+impl Link {
+    pub(crate) fn new(end: End, credit_limit_bytes: usize, kind: TransportKind) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State { end, sinks: HashMap::new(), waker: None, credit_bytes: 0 }),
+            credit: Semaphore::new(credit_limit_bytes),
+            credit_limit_bytes,
+            stop: CancellationToken::new(),
+            abort: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            running: Mutex::default(),
+            turns: Mutex::default(),
+            inbox_bytes: AtomicUsize::new(0),
+            waits: AtomicUsize::new(0),
+            closed: watch::Sender::new(None),
+            kind,
+            flushed: Notify::new(),
+        })
+    }
+
+    pub(crate) fn kind(&self) -> TransportKind {
+        self.kind
+    }
+
+    /// The loop's own access: does not wake it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A command: runs `act`, then lets the loop look at what came of it.
+    pub(crate) fn command<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let result = act(&mut state);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        result
+    }
+
+    pub(crate) fn wake(&self) {
+        self.command(|_| ());
+    }
+
+    /// To be called by the loop before it looks at anything, so that no command after that goes unseen.
+    pub(crate) fn register(&self, waker: &Waker) {
+        let mut state = self.lock();
+        if !state.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            state.waker = Some(waker.clone());
+        }
+    }
+
+    // Sending with backpressure.
+
+    /// Runs `send` when there is room for `call`; senders get their turn in the order in which they came.
+    ///
+    /// Cancel safe: dropped before it is ready, nothing was sent.
+    pub(crate) async fn send<R, E: From<SendError>>(
+        &self,
+        call: &Call,
+        send: impl FnOnce(&mut State) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let permit = match self.credit.try_acquire_many(self.price(call)) {
+            Ok(permit) => permit,
+            Err(TryAcquireError::Closed) => return Err(SendError::Closed.into()),
+            Err(TryAcquireError::NoPermits) => {
+                self.credit.acquire_many(self.price(call)).await.map_err(|_| SendError::Closed)?
+            }
+        };
+        self.spend(permit, call, send)
+    }
+
+    /// Like [`Link::send`], or [`SendError::Full`] where that would have to wait.
+    pub(crate) fn try_send<R, E: From<SendError>>(
+        &self,
+        call: &Call,
+        send: impl FnOnce(&mut State) -> Result<R, E>,
+    ) -> Result<R, E> {
+        match self.credit.try_acquire_many(self.price(call)) {
+            Ok(permit) => self.spend(permit, call, send),
+            Err(TryAcquireError::Closed) => Err(SendError::Closed.into()),
+            Err(TryAcquireError::NoPermits) => Err(SendError::Full { limit_bytes: self.credit_limit_bytes }.into()),
+        }
+    }
+
+    fn spend<R, E>(
+        &self,
+        permit: SemaphorePermit<'_>,
+        call: &Call,
+        send: impl FnOnce(&mut State) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let price = self.price(call) as usize;
+        self.command(|state| {
+            let result = send(state)?;
+            permit.forget();
+            state.credit_bytes += price;
+            Ok(result)
+        })
+    }
+
+    /// A frame larger than the whole credit costs all of it.
+    fn price(&self, call: &Call) -> u32 {
+        u32::try_from(call.len().min(self.credit_limit_bytes)).unwrap_or(u32::MAX)
+    }
+
+    /// `bytes` were written: what they took of the credit is free again.
+    pub(crate) fn wrote(&self, bytes: usize) {
+        let mut state = self.lock();
+        let calls = state.end.wrote(bytes);
+        let free = state.credit_bytes.saturating_sub(calls);
+        state.credit_bytes -= free;
+        drop(state);
+        if free > 0 {
+            self.credit.add_permits(free);
+        }
+    }
+
+    // The peer's requests and turns.
+
+    /// The token that stops the handler of a request: when the peer gives it up, and when the connection ends.
+    pub(crate) fn start_request(&self, key: RequestKey) -> CancellationToken {
+        let token = self.stop.child_token();
+        self.running().insert(key, token.clone());
+        token
+    }
+
+    pub(crate) fn stop_request(&self, key: RequestKey) {
+        let token = self.running().get(&key).cloned();
+        if let Some(token) = token {
+            token.cancel();
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<RequestKey, CancellationToken>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn turns(&self) -> MutexGuard<'_, HashMap<TurnKey, Arc<TurnControl>>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn reply(&self, token: ReplyToken, reply: &Reply) {
+        self.running().remove(&token.key());
+        self.command(|state| state.end.reply(now(), token, reply));
+    }
+
+    // Backpressure on what comes in.
+
+    pub(crate) fn inbox_add(&self, bytes: usize) {
+        self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn inbox_sub(&self, bytes: usize) {
+        let before = self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        // The loop stops reading above the bound; below half of it is a good place to go on.
+        if before > INBOX_BYTES / 2 && before - bytes <= INBOX_BYTES / 2 {
+            self.wake();
+        }
+    }
+
+    pub(crate) fn inbox_bytes(&self) -> usize {
+        self.inbox_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Somebody waits for an answer: reading goes on although lanes are full, else the answer would never come.
+    pub(crate) fn wait_begins(&self) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn wait_ends(&self) {
+        self.waits.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn somebody_waits(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) > 0
+    }
+
+    // The end.
+
+    pub(crate) fn close(&self) {
+        self.command(|state| state.end.close(now()));
+    }
+
+    /// The connection is over: no task of it goes on, no sender waits.
+    pub(crate) fn finished(&self, why: Closed) {
+        self.credit.close();
+        self.stop.cancel();
+        self.tasks.close();
+        self.closed.send_if_modified(|closed| {
+            let first = closed.is_none();
+            closed.get_or_insert(why);
+            first
+        });
+        self.flushed.notify_waiters();
+    }
+
+    pub(crate) fn closed_now(&self) -> Option<Closed> {
+        *self.closed.borrow()
+    }
+
+    pub(crate) async fn closed(&self) -> Closed {
+        let mut closed = self.closed.subscribe();
+        match closed.wait_for(Option::is_some).await.map(|closed| *closed) {
+            Ok(Some(closed)) => closed,
+            _ => Closed::Lost,
+        }
+    }
+}
+
+/// The runtime's clock, which tests can stop.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}

@@ -1,0 +1,352 @@
+//! The loop of a connection: the one place that reads, writes and waits.
+//!
+//! It never waits for a handler, a consumer or a disk. Bytes go to the end, which decides; what the application must see
+//! goes into a lane; what is to be written goes out in as few calls as the carrier takes it.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use pintle_acp::{AgentEvent, ClientEvent, Closed, Output};
+use tokio::time::Sleep;
+
+use super::end::Event;
+use super::lane::{Lanes, Work};
+use super::link::{INBOX_BYTES, INBOX_HARD_BYTES, Link, Waiter, now};
+use super::service::Service;
+use super::stream::Sink;
+use super::turn::TurnControl;
+use crate::transport::Transport;
+
+/// Read from the carrier at a time.
+const READ_BYTES: usize = 64 * 1024;
+/// Given to the end at a time: how long a command may have to wait for the loop is bounded by this.
+const FEED_BYTES: usize = 16 * 1024;
+/// Slices handed to one vectored write.
+const WRITE_SLICES: usize = 32;
+/// Rounds before the loop lets others run.
+const ROUNDS: usize = 16;
+
+/// A connection at work; resolves when it is over.
+pub(crate) struct Run {
+    link: Arc<Link>,
+    transport: Box<dyn Transport>,
+    lanes: Lanes,
+    buffer: Box<[u8]>,
+    writing: VecDeque<Bytes>,
+    must_flush: bool,
+    output: Outgoing,
+    input_ended: bool,
+    sleep: Pin<Box<Sleep>>,
+    events: Vec<Event>,
+    closed: Option<Closed>,
+    error: Option<io::Error>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outgoing {
+    Open,
+    /// Everything is to be handed over, then the direction ends.
+    Closing,
+    Ended,
+}
+
+impl Run {
+    pub(crate) fn new(link: Arc<Link>, transport: Box<dyn Transport>, service: Arc<dyn Service>) -> Self {
+        Self {
+            lanes: Lanes::new(link.clone(), service),
+            link,
+            transport,
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            writing: VecDeque::new(),
+            must_flush: false,
+            output: Outgoing::Open,
+            input_ended: false,
+            sleep: Box::pin(tokio::time::sleep_until(tokio::time::Instant::now())),
+            events: Vec::new(),
+            closed: None,
+            error: None,
+        }
+    }
+
+    fn lost(&mut self, error: io::Error) {
+        self.error.get_or_insert(error);
+        self.input_ended = true;
+        self.output = Outgoing::Ended;
+        self.writing.clear();
+        self.link.lock().end.lost();
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut progress = false;
+        while self.output != Outgoing::Ended {
+            if self.writing.is_empty() && self.output == Outgoing::Open {
+                self.take_output();
+            }
+            if self.writing.is_empty() {
+                return self.flush_or_close(cx) || progress;
+            }
+            let mut slices = [io::IoSlice::new(&[]); WRITE_SLICES];
+            let count = self.writing.len().min(WRITE_SLICES);
+            for (slice, bytes) in slices.iter_mut().zip(&self.writing) {
+                *slice = io::IoSlice::new(bytes);
+            }
+            match self.transport.poll_write(cx, &slices[..count]) {
+                Poll::Pending => return progress,
+                Poll::Ready(Ok(0)) => self.lost(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Err(error)) => self.lost(error),
+                Poll::Ready(Ok(written)) => {
+                    self.must_flush = true;
+                    self.advance(written);
+                    self.link.wrote(written);
+                }
+            }
+            progress = true;
+        }
+        progress
+    }
+
+    fn take_output(&mut self) {
+        let mut state = self.link.lock();
+        while self.writing.len() < WRITE_SLICES {
+            match state.end.poll_output() {
+                Some(Output::Bytes(bytes)) => self.writing.push_back(bytes),
+                Some(Output::Close) => self.output = Outgoing::Closing,
+                None => break,
+            }
+        }
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        while let Some(front) = self.writing.front_mut()
+            && written > 0
+        {
+            let taken = written.min(front.len());
+            front.advance(taken);
+            written -= taken;
+            if front.is_empty() {
+                self.writing.pop_front();
+            }
+        }
+    }
+
+    fn flush_or_close(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.must_flush {
+            match self.transport.poll_flush(cx) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(())) => {
+                    self.must_flush = false;
+                    self.link.flushed.notify_waiters();
+                }
+                Poll::Ready(Err(error)) => {
+                    self.lost(error);
+                    return true;
+                }
+            }
+        }
+        if self.output == Outgoing::Closing {
+            match self.transport.poll_close(cx) {
+                Poll::Pending => return false,
+                // The peer may be gone already; there is nothing left to tell it.
+                Poll::Ready(_) => self.output = Outgoing::Ended,
+            }
+            return true;
+        }
+        false
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.input_ended || !self.takes_input() {
+            return false;
+        }
+        match self.transport.poll_read(cx, &mut self.buffer) {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(0)) => {
+                self.input_ended = true;
+                self.link.lock().end.eof(now());
+            }
+            Poll::Ready(Ok(read)) => {
+                for chunk in self.buffer[..read].chunks(FEED_BYTES) {
+                    self.link.lock().end.feed(now(), chunk);
+                }
+            }
+            Poll::Ready(Err(error)) => self.lost(error),
+        }
+        true
+    }
+
+    /// A client reads no faster than its updates are taken, unless somebody waits for an answer that is still to be read.
+    /// An agent must see a cancel whatever its handlers do, so it drops notifications instead of waiting.
+    fn takes_input(&self) -> bool {
+        let queued = self.link.inbox_bytes();
+        let state = self.link.lock();
+        let room = queued < INBOX_BYTES
+            || if state.end.is_client() { self.link.somebody_waits() } else { queued < INBOX_HARD_BYTES };
+        room && state.end.wants_input()
+    }
+
+    fn time(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(deadline) = self.link.lock().end.poll_timeout() else { return false };
+        let deadline = tokio::time::Instant::from_std(deadline);
+        if self.sleep.deadline() != deadline {
+            self.sleep.as_mut().reset(deadline);
+        }
+        if self.sleep.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        self.link.lock().end.handle_timeout(now());
+        true
+    }
+
+    fn dispatch(&mut self) -> bool {
+        let mut events = std::mem::take(&mut self.events);
+        self.link.lock().events(now(), &mut events);
+        let any = !events.is_empty();
+        for event in events.drain(..) {
+            match event {
+                Event::Agent(event) => self.agent_event(event),
+                Event::Client(event, sink) => self.client_event(event, sink),
+            }
+        }
+        self.events = events;
+        self.lanes.start();
+        any
+    }
+
+    fn agent_event(&mut self, event: AgentEvent<Waiter>) {
+        match event {
+            AgentEvent::Request { request, session } => {
+                let stop = self.link.start_request(request.token.key());
+                self.lanes.push(session.clone(), Work::Request { request, session, stop });
+            }
+            AgentEvent::Prompt { token, key, session, params, rx } => {
+                let control = TurnControl::start(&self.link, token.turn());
+                let lane = Some(session.clone());
+                self.lanes.push(lane, Work::Prompt { token, key, session, params, rx, control });
+            }
+            AgentEvent::Notification(notification) => {
+                if self.link.inbox_bytes() >= INBOX_BYTES {
+                    self.link.lock().end.count_shed_notification();
+                } else {
+                    self.lanes.push(None, Work::Notification { notification });
+                }
+            }
+            AgentEvent::RequestCancelled(key) => self.link.stop_request(key),
+            AgentEvent::TurnCancelled(turn) => {
+                let control = self.link.turns().get(&turn).cloned();
+                if let Some(control) = control {
+                    control.cancel.cancel();
+                }
+            }
+            AgentEvent::TurnKilled(turn) => {
+                let control = self.link.turns().remove(&turn);
+                if let Some(control) = control {
+                    control.kill.cancel();
+                }
+            }
+            AgentEvent::Outcome { waiter, outcome } => waiter.deliver(outcome, 0),
+            AgentEvent::SessionClosed { session, .. } => self.lanes.forget(&session),
+            AgentEvent::Closed(why) => self.close(why),
+        }
+    }
+
+    fn client_event(&mut self, event: ClientEvent<Waiter>, sink: Option<Arc<Sink>>) {
+        match event {
+            ClientEvent::Request { request, session } => {
+                let stop = self.link.start_request(request.token.key());
+                self.lanes.push(session.clone(), Work::Request { request, session, stop });
+            }
+            ClientEvent::Update { session, delivery, params, .. } => {
+                let full = self.link.inbox_bytes() >= INBOX_HARD_BYTES;
+                match (sink, delivery) {
+                    _ if full => self.link.lock().end.count_shed_notification(),
+                    (Some(sink), Some(_)) => sink.push(&self.link, params),
+                    _ => self.lanes.push(Some(session.clone()), Work::Update { session, params }),
+                }
+            }
+            ClientEvent::Notification(notification) => {
+                if self.link.inbox_bytes() >= INBOX_HARD_BYTES {
+                    self.link.lock().end.count_shed_notification();
+                } else {
+                    self.lanes.push(None, Work::Notification { notification });
+                }
+            }
+            ClientEvent::RequestCancelled(key) => self.link.stop_request(key),
+            ClientEvent::Outcome { waiter, outcome, turn } => match (waiter, turn) {
+                // Behind the updates of its session, so that whoever prompted has seen them all (IC-4).
+                (waiter @ Waiter::Call(_), Some((session, _))) => {
+                    self.lanes.push(Some(session), Work::Outcome { waiter, outcome });
+                }
+                (waiter, turn) => waiter.deliver(outcome, turn.map_or(0, |(_, updates)| updates)),
+            },
+            ClientEvent::Closed(why) => self.close(why),
+        }
+    }
+
+    fn close(&mut self, why: Closed) {
+        self.closed = Some(why);
+        self.input_ended = true;
+        self.link.finished(why);
+    }
+}
+
+impl Future for Run {
+    type Output = Result<Closed, io::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        for _ in 0..ROUNDS {
+            this.link.register(cx.waker());
+            // Writing comes last: whatever the others gave rise to leaves in this round.
+            let mut progress = this.read(cx);
+            progress |= this.time(cx);
+            progress |= this.dispatch();
+            progress |= this.write(cx);
+            if let Some(why) = this.closed
+                && this.output == Outgoing::Ended
+            {
+                return Poll::Ready(match this.error.take() {
+                    Some(error) if !is_disconnect(&error) => Err(error),
+                    _ => Ok(why),
+                });
+            }
+            if !progress {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Run {
+    /// Whoever stops driving a connection ends it: its tasks stop, its waiters are told.
+    fn drop(&mut self) {
+        if self.closed.is_none() {
+            let mut events = Vec::new();
+            let mut state = self.link.lock();
+            state.end.lost();
+            state.events(now(), &mut events);
+            drop(state);
+            for event in events {
+                if let Event::Agent(AgentEvent::Outcome { waiter, outcome })
+                | Event::Client(ClientEvent::Outcome { waiter, outcome, .. }, _) = event
+                {
+                    waiter.deliver(outcome, 0);
+                }
+            }
+            self.link.finished(Closed::Lost);
+        }
+        self.link.abort.cancel();
+    }
+}
+
+/// The peer went away: an end, not a fault.
+fn is_disconnect(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof, WriteZero};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof | WriteZero)
+}

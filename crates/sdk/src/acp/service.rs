@@ -1,0 +1,102 @@
+//! From an event of the connection to a call of a handler, and back to an answer.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use pintle_acp::{Error, PeerNotification, PeerRequest, RawJson, Reply, RxSeq, TurnToken};
+use tokio_util::sync::CancellationToken;
+
+use super::ctx::Ctx;
+use super::lane::{Panicked, catch_panic};
+use super::link::{Link, now};
+use super::turn::Turn;
+
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The handlers of one side, behind one type: an agent's or a client's.
+pub(crate) trait Service: Send + Sync + 'static {
+    /// Decodes a request, calls its handler, encodes the answer.
+    fn request<'a>(&'a self, method: &'a str, params: Option<&'a RawJson>, cx: &'a Ctx) -> BoxFuture<'a, Reply>;
+
+    /// The same for a prompt.
+    fn prompt<'a>(&'a self, params: &'a RawJson, turn: &'a Turn) -> BoxFuture<'a, Reply>;
+
+    /// Decodes a notification and calls its handler; false if nobody took it.
+    fn notification<'a>(&'a self, method: &'a str, params: Option<&'a RawJson>, cx: &'a Ctx) -> BoxFuture<'a, bool>;
+}
+
+pub(crate) async fn request(
+    link: Arc<Link>,
+    service: Arc<dyn Service>,
+    request: PeerRequest,
+    session: Option<Arc<str>>,
+    stop: CancellationToken,
+) {
+    let PeerRequest { token, method, params, rx } = request;
+    let cx = Ctx::for_request(link.clone(), token, session, rx, stop.clone());
+    let handled = tokio::select! {
+        biased;
+        () = stop.cancelled() => None,
+        handled = catch_panic(service.request(&method, params.as_ref(), &cx)) => Some(handled),
+    };
+    // A handler that took the token out will answer, or has.
+    let Some(token) = cx.take_token() else { return };
+    let reply = match handled {
+        Some(Ok(reply)) => reply,
+        Some(Err(Panicked)) => {
+            panicked(&link, &method);
+            Reply::error(&Error::internal_error())
+        }
+        None => Reply::error(&Error::request_cancelled()),
+    };
+    link.reply(token, &reply);
+}
+
+pub(crate) async fn prompt(link: Arc<Link>, service: Arc<dyn Service>, token: TurnToken, params: RawJson, turn: Turn) {
+    let handled = tokio::select! {
+        biased;
+        () = turn.control().kill.cancelled() => None,
+        handled = catch_panic(service.prompt(&params, &turn)) => Some(handled),
+    };
+    let reply = match handled {
+        Some(Ok(reply)) => reply,
+        Some(Err(Panicked)) => {
+            panicked(&link, "session/prompt");
+            Reply::error(&Error::internal_error())
+        }
+        None => Reply::error(&Error::request_cancelled()),
+    };
+    let key = turn.key();
+    link.command(|state| {
+        if let Ok(agent) = state.end.agent() {
+            agent.end_turn(now(), token, reply);
+        }
+    });
+    turn.control().task_ended(&link, key);
+}
+
+pub(crate) async fn notification(link: &Arc<Link>, service: &dyn Service, notification: PeerNotification) {
+    let PeerNotification { method, params, rx } = notification;
+    let cx = Ctx::without_reply(link.clone(), None, None, rx, link.stop.clone());
+    notify(link, service, &method, params.as_ref(), &cx).await;
+}
+
+pub(crate) async fn update(link: &Arc<Link>, service: &dyn Service, session: Arc<str>, params: RawJson) {
+    let cx = Ctx::without_reply(link.clone(), None, Some(session), RxSeq::default(), link.stop.clone());
+    notify(link, service, "session/update", Some(&params), &cx).await;
+}
+
+async fn notify(link: &Arc<Link>, service: &dyn Service, method: &str, params: Option<&RawJson>, cx: &Ctx) {
+    match catch_panic(service.notification(method, params, cx)).await {
+        Ok(true) => {}
+        Ok(false) => link.lock().end.count_dropped_notification(),
+        Err(Panicked) => panicked(link, method),
+    }
+}
+
+/// The panic hook has said what there is to say; here it is counted, and a log gets the place in the protocol.
+fn panicked(link: &Link, method: &str) {
+    link.lock().end.count_handler_panic();
+    tracing::error!(method, "handler panicked");
+}

@@ -159,6 +159,19 @@ fn a_chase_of_short_lived_sessions_is_caught() {
     });
 }
 
+#[test]
+fn shutting_standard_input_down_closes_it() {
+    test(async {
+        let mut process = Process::spawn(launch("copy 1 exit 0")).await.expect("spawn");
+        let mut stdin = process.take_stdin().expect("stdin");
+        stdin.write_all(b"to the end").await.expect("write");
+        stdin.shutdown().await.expect("close");
+        let (text, outcome) = output(process).await;
+        assert_eq!((text.as_str(), outcome.exit), ("to the end", Some(Exit::Code(0))));
+        assert_eq!(stdin.write(b"x").await.expect_err("closed").kind(), std::io::ErrorKind::BrokenPipe);
+    });
+}
+
 async fn check_exit(script: &str, expected: Exit) {
     let (_, outcome) = output(Process::spawn(launch(script)).await.expect("spawn")).await;
     assert_eq!(outcome.exit, Some(expected), "{script}");

@@ -91,7 +91,7 @@ impl Process {
         let pipe_error = |source| SpawnError::Pipe { source };
         let (stdin, child_stdin) = {
             let (ours, theirs) = pipe::pipe().map_err(pipe_error)?;
-            (ChildStdin(ours), theirs.into_blocking_fd().map_err(pipe_error)?)
+            (ChildStdin(Some(ours)), theirs.into_blocking_fd().map_err(pipe_error)?)
         };
         let (child_stdout, stdout) = output_pipe().map_err(pipe_error)?;
         let mut stderr_pipe = None;
@@ -274,9 +274,15 @@ impl Signal {
     }
 }
 
-/// Where a child reads from: a pipe, without a thread behind it.
+/// Where a child reads from: a pipe, without a thread behind it. Shutting it down closes it, as dropping it does.
 #[derive(Debug)]
-pub struct ChildStdin(pipe::Sender);
+pub struct ChildStdin(Option<pipe::Sender>);
+
+impl ChildStdin {
+    fn open(&mut self) -> io::Result<Pin<&mut pipe::Sender>> {
+        self.0.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+}
 
 /// Where a child writes to: a pipe, without a thread behind it.
 #[derive(Debug)]
@@ -288,7 +294,7 @@ pub struct ChildStderr(pipe::Receiver);
 
 impl AsyncWrite for ChildStdin {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+        self.open()?.poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -296,19 +302,21 @@ impl AsyncWrite for ChildStdin {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+        self.open()?.poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+    /// Nothing is held back.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0 = None;
+        Poll::Ready(Ok(()))
     }
 }
 

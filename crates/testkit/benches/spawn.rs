@@ -1,0 +1,84 @@
+//! What the keeper costs: spawn to reaped exit of `/bin/true`, in one run, from a small parent and from one with 512 MiB
+//! resident. Ratios count; absolute times are this machine's.
+//!
+//! `cargo bench -p pintle-testkit --bench spawn`; the variable `PINTLE` names another binary to be the keeper, such as the
+//! released one.
+
+#![expect(clippy::print_stdout, reason = "a benchmark reports to whoever runs it")]
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use pintle_sdk::process::{Launch, Process, Program, Shim, Stderr};
+
+const ROUNDS: usize = 400;
+const RESIDENT_BYTES: usize = 512 << 20;
+const TARGET: &str = "/bin/true";
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let keeper =
+        std::env::var_os("PINTLE").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_fake-keeper")), PathBuf::from);
+    println!("{ROUNDS} rounds each, p50 and p90 in microseconds; the keeper is `{}`", keeper.display());
+    let small = measure(&runtime, &keeper, "small parent");
+    let ballast = vec![1_u8; RESIDENT_BYTES];
+    let big = measure(&runtime, &keeper, "512 MiB resident");
+    drop(std::hint::black_box(ballast));
+    println!("keeper, big against small parent: {:.2}x", ratio(big, small));
+}
+
+/// The three ways to spawn, taken in turn so that they share the machine's moods. Returns the keeper's p50.
+fn measure(runtime: &tokio::runtime::Runtime, keeper: &Path, parent: &str) -> Duration {
+    let shim = Shim::Path(keeper.to_owned());
+    let (mut bare, mut group, mut started, mut kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        bare.push(time(|| {
+            let status = Command::new(TARGET).stdin(Stdio::null()).stdout(Stdio::null()).status().expect("spawn");
+            assert!(status.success());
+        }));
+        group.push(time(|| runtime.block_on(spawn(Shim::None))));
+        let start = Instant::now();
+        runtime.block_on(async {
+            let mut process = Process::spawn(launch(shim.clone())).await.expect("spawn");
+            started.push(start.elapsed());
+            process.gone().await;
+        });
+        kept.push(start.elapsed());
+    }
+    let [bare, group, started, kept] = [bare, group, started, kept].map(|mut times| {
+        times.sort_unstable();
+        (times[ROUNDS / 2], times[ROUNDS * 9 / 10])
+    });
+    println!("{parent}");
+    for (name, (p50, p90)) in
+        [("std, bare", bare), ("group only", group), ("keeper, until started", started), ("keeper, until gone", kept)]
+    {
+        println!("  {name:22} {:6} {:6}  {:.2}x bare", p50.as_micros(), p90.as_micros(), ratio(p50, bare.0));
+    }
+    kept.0
+}
+
+async fn spawn(shim: Shim) {
+    let mut process = Process::spawn(launch(shim)).await.expect("spawn");
+    process.gone().await;
+}
+
+fn launch(shim: Shim) -> Launch {
+    let mut launch = Launch::new(Program::at(TARGET).expect("it is there"));
+    launch.shim = shim;
+    launch.stderr = Stderr::Null;
+    launch
+}
+
+fn time(body: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    body();
+    start.elapsed()
+}
+
+fn ratio(a: Duration, b: Duration) -> f64 {
+    a.as_secs_f64() / b.as_secs_f64()
+}

@@ -26,7 +26,8 @@ pub enum Line {
 /// over-long line is dropped as it comes, through its LF, and reported once, at its place among the others.
 ///
 /// Chunks wait inside until [`next`](Self::next) has cut them: drain it after each [`feed`](Self::feed), and
-/// [`buffered_bytes`](Self::buffered_bytes) stays below the limit plus one chunk.
+/// [`buffered_bytes`](Self::buffered_bytes) stays below the limit plus one chunk. A line that is a slice keeps its whole chunk
+/// alive: copy a short one that is to be kept for long.
 #[derive(Debug)]
 pub struct Framer {
     max_line_bytes: usize,

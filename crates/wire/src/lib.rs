@@ -5,6 +5,28 @@
 //! The way of a frame in: [`Framer`] cuts the byte stream into lines, [`scan`] proves that a line is strict JSON and hands
 //! out a [`Text`], and only a [`Text`] can be decoded ([`Text::decode`], [`Envelope::parse`]). The way out: [`to_canonical`]
 //! writes our own values in canonical form (RFC 8785), [`canonicalize`] does the same for text that a peer sent.
+//!
+//! ```
+//! use pintle_wire::{Digest, Envelope, Framer, Kind, Line, Profile, ScanLimits, VersionRule, scan};
+//!
+//! let mut framer = Framer::new(ScanLimits::ACP.max_bytes);
+//! framer.feed_slice(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"meth");
+//! assert_eq!(framer.next(), None);
+//! framer.feed_slice(b"od\":\"session/new\"}\r\n");
+//! let Some(Line::Complete(line)) = framer.next() else { panic!("a line is complete") };
+//!
+//! let text = scan(&line, Profile::Acp, ScanLimits::ACP)?;
+//! let envelope = Envelope::parse(&text)?;
+//! assert_eq!(envelope.kind(VersionRule::Required), Kind::Request);
+//! assert_eq!(envelope.method.as_deref(), Some("session/new"));
+//!
+//! let digest = Digest::of_json(&text)?;
+//! assert_eq!(digest, Digest::of(br#"{"id":1,"jsonrpc":"2.0","method":"session/new"}"#));
+//!
+//! let twice = scan(br#"{"a":{"b":1,"\u0062":2}}"#, Profile::Acp, ScanLimits::ACP).unwrap_err();
+//! assert_eq!(twice.to_string(), "duplicate member name at byte 12 (line 1, column 13)");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod canon;
 mod canon_key;

@@ -4,9 +4,11 @@
 use bytes::Bytes;
 use pintle_testkit::vectors::{Vector, assert_canonical, driver_vectors, unhex};
 use pintle_wire::{
-    DEFAULT_MAX_DATA_FRAME_BYTES, Digest, Framer, InstanceId, JsonErrorClass, Line, LineError, MAX_CONTROL_FRAME_BYTES,
-    Profile, RootKind, ScanLimits, canonicalize, canonicalize_bytes, parse_integer, scan, strip_line_ending,
+    DEFAULT_MAX_DATA_FRAME_BYTES, Digest, Envelope, Framer, Id, InstanceId, JsonErrorClass, Kind, Line, LineError,
+    MAX_ACP_LINE_BYTES, MAX_CONTROL_FRAME_BYTES, Malformed, Profile, RequestTable, RootKind, ScanLimits, VersionRule,
+    canonicalize, canonicalize_bytes, parse_integer, scan, strip_line_ending,
 };
+use serde_json::Value;
 
 /// What the wire says of one frame, in the words of the vectors' stages.
 fn frame_stage(frame: &[u8]) -> Result<Vec<u8>, &'static str> {
@@ -243,5 +245,73 @@ fn digests_and_instance_ids_are_those_of_the_vectors() {
         let id = InstanceId::new(millis, random).map(|id| id.to_string());
         assert_eq!(id.as_deref().ok(), vector.expect["instance_id"].as_str(), "{}", vector.id);
         assert_eq!(id.is_ok(), vector.ok(), "{}", vector.id);
+    }
+}
+
+/// The framing cases of ACP: lines that come out of chunks, blank ones skipped.
+#[test]
+fn acp_framing_is_that_of_the_vectors_r220() {
+    let vectors: Value = serde_json::from_str(include_str!("../../../testdata/acp/framing.json")).expect("JSON");
+    let mut seen = 0;
+    for case in vectors["cases"].as_array().expect("cases") {
+        let name = case["name"].as_str().expect("a name");
+        let Some(chunks) = case["chunks"].as_array() else { continue };
+        let limit = case["max"].as_u64().map_or(MAX_ACP_LINE_BYTES, |limit| limit as usize);
+        let mut framer = Framer::new(limit);
+        let mut lines = Vec::new();
+        for chunk in chunks {
+            framer.feed_slice(chunk.as_str().expect("text").as_bytes());
+            lines.extend(std::iter::from_fn(|| framer.next()));
+        }
+        let ended_early = lines.len();
+        lines.extend(std::iter::from_fn(|| framer.finish()));
+        lines.retain(|line| *line != Line::Blank);
+
+        if name == "eof_without_newline" {
+            // Our choice: the last line counts (G-13).
+            assert_eq!((ended_early, lines.len()), (0, 1), "{name}");
+            continue;
+        }
+        let expected: Vec<&Value> = match case["frames_per_push"].as_array() {
+            Some(pushes) => pushes.iter().flat_map(|frames| frames.as_array().expect("frames")).collect(),
+            None => case["frames"].as_array().expect("frames").iter().collect(),
+        };
+        assert_eq!(lines.len(), expected.len(), "{name}");
+        for (line, expected) in lines.iter().zip(expected) {
+            match (line, expected.as_str()) {
+                (Line::Complete(line), Some(expected)) => assert_eq!(line, expected, "{name}"),
+                // The recorded size depends on the chunks; ours is that of the line, and never less.
+                (Line::TooLong { bytes }, None) => {
+                    assert!(*bytes >= expected["frame_too_large"].as_u64().expect("a size"), "{name}");
+                }
+                (line, _) => panic!("{name}: {line:?} instead of {expected}"),
+            }
+        }
+        seen += 1;
+    }
+    assert!(seen >= 8, "{seen} cases");
+}
+
+#[test]
+fn acp_ids_are_those_of_the_vectors_r030() {
+    let vectors: Value = serde_json::from_str(include_str!("../../../testdata/acp/request_ids.json")).expect("JSON");
+    let check = |id: &Value, legal: bool| {
+        let frame = serde_json::json!({"jsonrpc": "2.0", "id": id, "method": "m"}).to_string();
+        let text = scan(frame.as_bytes(), Profile::Acp, ScanLimits::ACP).expect("strict");
+        let envelope = Envelope::parse(&text).expect("an object");
+        let echo = envelope.id.peer_id().map(|id| serde_json::to_string(&id).expect("an id"));
+        assert_eq!(echo, legal.then(|| id.to_string()), "{id}");
+        let expected = if legal { Kind::Request } else { Kind::Malformed(Malformed::Id) };
+        assert_eq!(envelope.kind(VersionRule::Required), expected, "{id}");
+    };
+    let ids = |name: &str| vectors[name].as_array().expect("ids").clone();
+    ids("echo_byte_exact").iter().for_each(|id| check(id, true));
+    ids("invalid_id_types").iter().for_each(|id| check(id, false));
+    for pair in ids("distinct_in_flight_pairs") {
+        let mut table = RequestTable::<Id, (), u64>::new(2);
+        for id in pair.as_array().expect("a pair") {
+            let id = serde_json::from_str(&id.to_string()).expect("an id");
+            assert_eq!(table.insert(id, (), None), Ok(()), "{pair}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const FRAMES: &str = include_str!("../../../testdata/driver/driver-frames.ndjson");
 
-/// An ACP update of 208 bytes, as most of a session's lines are.
+/// An ACP update of 204 bytes, as most of a session's lines are.
 const UPDATE: &str = concat!(
     r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"sess_0123456789abcdef","update":"#,
     r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Let me look at that file now."}}}}"#,
@@ -52,8 +52,8 @@ const PAIRS: &[Pair] = &[
     ("scan / serde_json validates (IgnoredAny), driver frames", scan_frames, ignore_frames),
     ("scan / serde_json builds a Value, driver frames", scan_frames, value_frames),
     ("scan + canonical / serde_json Value + compact, driver frames", canonicalize_frames, rewrite_frames),
-    ("scan / serde_json validates, 208 B update", scan_update, ignore_update),
-    ("scan + envelope / serde_json builds a Value, 208 B update", envelope_update, value_update),
+    ("scan / serde_json validates, 200 B update", scan_update, ignore_update),
+    ("scan + envelope / serde_json builds a Value, 200 B update", envelope_update, value_update),
     ("scan + canonical / serde_json Value + compact, 100 000 sorted keys", canonicalize_sorted, rewrite_sorted),
     ("scan + canonical / serde_json Value + compact, 100 000 shuffled keys", canonicalize_shuffled, rewrite_shuffled),
 ];

@@ -5,6 +5,8 @@
 //! down, so nothing above changes with the carrier. Its [`TransportKind`] is this program's own knowledge: policies may
 //! rely on it, and no peer can claim another.
 
+#[cfg(unix)]
+mod child;
 #[cfg(target_os = "linux")]
 mod fd;
 mod intercept;
@@ -17,6 +19,8 @@ use std::fmt;
 use std::io;
 use std::task::{Context, Poll};
 
+#[cfg(unix)]
+pub use child::{Child, child};
 pub use intercept::{Direction, Intercept, Verdict, intercept};
 pub use memory::{MEMORY_PIPE_BYTES, Memory, memory};
 #[cfg(target_os = "linux")]

@@ -149,7 +149,7 @@ impl Turn {
     /// # Errors
     /// As [`Turn::update`].
     pub async fn tool_call(&self, call: ToolCall) -> Result<(), UpdateError> {
-        self.update(SessionUpdate::ToolCall(call)).await
+        self.update(SessionUpdate::ToolCall(Box::new(call))).await
     }
 
     /// Changes a tool call.
@@ -157,7 +157,7 @@ impl Turn {
     /// # Errors
     /// As [`Turn::update`].
     pub async fn tool_call_update(&self, update: ToolCallUpdate) -> Result<(), UpdateError> {
-        self.update(SessionUpdate::ToolCallUpdate(update)).await
+        self.update(SessionUpdate::ToolCallUpdate(Box::new(update))).await
     }
 
     /// Tells how much of the context window is used.

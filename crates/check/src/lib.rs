@@ -3,6 +3,7 @@
 pub mod cel;
 pub mod driver;
 pub mod judge;
+pub mod mock;
 pub mod observation;
 pub mod pack;
 pub mod report;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{driver, json, task};
+use crate::commands::{driver, json, mock, task};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -30,6 +30,9 @@ enum Command {
     /// Strict JSON and its canonical form.
     #[command(subcommand)]
     Json(json::JsonCommand),
+    /// Peers to test against.
+    #[command(subcommand)]
+    Mock(mock::MockCommand),
     /// The task pointer: what a session works on, kept through compaction, resume and crash.
     #[command(subcommand, visible_alias = "pointer")]
     Task(task::TaskCommand),
@@ -67,6 +70,7 @@ fn run(command: &Command) -> Exit {
     let (result, json) = match command {
         Command::Driver(command) => (driver::run(command), false),
         Command::Json(command) => (json::run(command), false),
+        Command::Mock(command) => (mock::run(command), false),
         Command::Task(command) => return task::run(command, std::ffi::OsStr::new("pintle")),
     };
     finish(result, json)

@@ -3,4 +3,5 @@
 pub(crate) mod driver;
 pub(crate) mod exec;
 pub(crate) mod json;
+pub(crate) mod mock;
 pub(crate) mod task;

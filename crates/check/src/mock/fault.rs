@@ -1,0 +1,142 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// One row of the table of faults.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultInfo {
+    /// Which fault.
+    pub fault: Fault,
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What the agent does wrong.
+    pub what: &'static str,
+    /// The requirements of the pack `acp-v1` that fail or warn for it, and no others do.
+    pub fails: &'static [&'static str],
+}
+
+macro_rules! faults {
+    ($($variant:ident $name:literal $what:literal [$($id:literal),* $(,)?];)+) => {
+        /// A named departure from right behaviour.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Fault { $(#[doc = $what] $variant,)+ }
+
+        /// Every fault, with the requirements that it breaks.
+        pub const FAULTS: &[FaultInfo] = &[$(FaultInfo {
+            fault: Fault::$variant, name: $name, what: $what, fails: &[$($id),*],
+        },)+];
+    };
+}
+
+faults! {
+    InitError "init-error" "Answers initialize with an error." ["ACP-INIT-001", "ACP-INIT-003"];
+    VersionWrong "version-wrong" "Answers protocol version 1 with 2." ["ACP-INIT-002"];
+    VersionEcho "version-echo" "Echoes whatever protocol version it is asked for." ["ACP-INIT-003"];
+    VersionString "version-string" "Answers with the protocol version as a string." ["ACP-INIT-001", "ACP-INIT-003"];
+    TerminalAuth "terminal-auth" "Offers a terminal login to a client that cannot do it." ["ACP-AUTH-002"];
+    SessionError "session-error" "Answers session/new with an error." ["ACP-SESSION-001"];
+    SessionEmptyId "session-empty-id" "Gives sessions an empty id." ["ACP-SESSION-001"];
+    SessionSameId "session-same-id" "Gives every session the same id." ["ACP-SESSION-002"];
+    ModeUnknown "mode-unknown" "Is in a mode that it does not list." ["ACP-MODES-001"];
+    ModeError "mode-error" "Refuses to switch to a mode that it lists." ["ACP-MODES-002"];
+    ConfigBadValue "config-bad-value" "Has an option whose value it does not list." ["ACP-CONFIG-001"];
+    ConfigBoolean "config-boolean" "Sends a boolean option to a client that does not know them." ["ACP-CONFIG-003"];
+    ConfigPartial "config-partial" "Answers a changed option without the list of options." ["ACP-CONFIG-002"];
+    PromptUnanswered "prompt-unanswered" "Never answers a prompt." ["ACP-PROMPT-001"];
+    StopReasonUnknown "stop-reason-unknown" "Ends turns for a reason that the protocol does not have." ["ACP-PROMPT-001"];
+    ExitEarly "exit-early" "Exits after its first turn." ["ACP-SHUTDOWN-503"];
+    UpdateUnknownSession "update-unknown-session" "Sends updates about a session that nobody opened." ["ACP-PROMPT-002"];
+    UpdateNoKind "update-no-kind" "Sends updates without their kind." ["ACP-PROMPT-002"];
+    ChunkNoType "chunk-no-type" "Sends message chunks whose content has no type." ["ACP-PROMPT-502"];
+    ToolCallNoId "tool-call-no-id" "Sends tool calls without an id." ["ACP-PROMPT-503"];
+    PlanNotAList "plan-not-a-list" "Sends a plan that is no list." ["ACP-PROMPT-505"];
+    CrossTalk "cross-talk" "Sends the updates of every turn to its first session." ["ACP-PROMPT-507"];
+    StdoutNoise "stdout-noise" "Writes a log line to standard output." ["ACP-TRANSPORT-001"];
+    StdoutLatin1 "stdout-latin1" "Writes a line that is not UTF-8." ["ACP-TRANSPORT-002"];
+    FloodLost "flood-lost" "Loses the answer to a turn that streamed a lot." ["ACP-TRANSPORT-514"];
+    ResultAndError "result-and-error" "Answers a prompt with a result and an error." ["ACP-JSONRPC-002"];
+    AnswerTwice "answer-twice" "Answers a prompt twice." ["ACP-JSONRPC-501"];
+    IdMangled "id-mangled" "Answers a negative id with a positive one." ["ACP-JSONRPC-001"];
+    NotificationAnswered "notification-answered" "Answers notifications that it does not know." ["ACP-JSONRPC-003"];
+    ExtUnanswered "ext-unanswered" "Never answers a request with an underscore method." ["ACP-EXT-001"];
+    ExtNotificationFatal "ext-notification-fatal" "Stops answering after a notification with an underscore method." ["ACP-EXT-502"];
+    UsesFs "uses-fs" "Reads a file through a client that did not offer it." ["ACP-CLIENTCAP-001"];
+    UsesTerminal "uses-terminal" "Opens a terminal in a client that did not offer it." ["ACP-CLIENTCAP-002"];
+    UsesElicitation "uses-elicitation" "Asks a form of a client that did not offer it." ["ACP-CLIENTCAP-003"];
+    FsRelativePath "fs-relative-path" "Names files by relative paths." ["ACP-CLIENT-501"];
+    CallWrongSession "call-wrong-session" "Calls the client for a session that nobody opened." ["ACP-CLIENT-502"];
+    TerminalAfterRelease "terminal-after-release" "Asks for the output of a terminal that it released." ["ACP-CLIENT-504"];
+    TerminalRelativeCwd "terminal-relative-cwd" "Opens a terminal in a relative folder." ["ACP-CLIENT-505"];
+    CallbackHang "callback-hang" "Never sees the answers of the client's methods." ["ACP-CLIENT-506"];
+    RefusalHang "refusal-hang" "Hangs when a method of the client fails." ["ACP-CLIENT-507"];
+    CancelIgnored "cancel-ignored" "Ignores a cancel." ["ACP-CANCEL-001"];
+    CancelLateUpdate "cancel-late-update" "Goes on sending after a cancelled turn was answered." ["ACP-CANCEL-002"];
+    CancelError "cancel-error" "Answers a cancelled prompt with an error." ["ACP-CANCEL-501"];
+    CancelTwice "cancel-twice" "Answers a cancelled prompt twice." ["ACP-CANCEL-502"];
+    CancelAnswered "cancel-answered" "Answers the cancel itself." ["ACP-CANCEL-503"];
+    CancelWedged "cancel-wedged" "Answers no prompt after a cancel." ["ACP-CANCEL-504"];
+    EarlyCancelLost "early-cancel-lost" "Never answers a prompt that is cancelled before its first update." ["ACP-CANCEL-506"];
+    EarlyCancelWedged "early-cancel-wedged" "Answers no prompt after a cancel that came before the first update." ["ACP-CANCEL-508"];
+    CancelWrongSession "cancel-wrong-session" "Cancels another session than the one named." ["ACP-CANCEL-509"];
+    RefusesImage "refuses-image" "Refuses the images that it advertises." ["ACP-PROMPTCAP-001"];
+    RefusesAudio "refuses-audio" "Refuses the audio that it advertises." ["ACP-PROMPTCAP-002"];
+    RefusesEmbedded "refuses-embedded" "Refuses the embedded context that it advertises." ["ACP-PROMPTCAP-003"];
+    PermissionBadKind "permission-bad-kind" "Asks for permission with a kind of option that nobody knows." ["ACP-PERM-501"];
+    PermissionAllowedHang "permission-allowed-hang" "Hangs after permission was given." ["ACP-PERM-503"];
+    PermissionRejectedHang "permission-rejected-hang" "Hangs after permission was refused." ["ACP-PERM-504"];
+    PermissionCancelEnds "permission-cancel-ends" "Ends a turn normally that was cancelled while permission was open." ["ACP-PERM-506"];
+    ListNoList "list-no-list" "Lists sessions as an object." ["ACP-LIST-001"];
+    ListIgnoresCwd "list-ignores-cwd" "Lists the sessions of every folder." ["ACP-LIST-002"];
+    LoadError "load-error" "Cannot load a session although it says so." ["ACP-LOAD-001"];
+    LoadReplaysLate "load-replays-late" "Replays the history after it has answered session/load." ["ACP-LOAD-002"];
+    ResumeError "resume-error" "Cannot resume a session although it says so." ["ACP-RESUME-001"];
+    ResumeReplays "resume-replays" "Replays the history on session/resume." ["ACP-RESUME-002"];
+    DirectoriesError "directories-error" "Refuses the additional directories that it advertises." ["ACP-ADDDIRS-001"];
+    CloseError "close-error" "Cannot close a session although it says so." ["ACP-CLOSE-001"];
+    DeleteError "delete-error" "Cannot delete a session although it says so." ["ACP-DELETE-001"];
+    IgnoresEof "ignores-eof" "Stays when its standard input is closed." ["ACP-SHUTDOWN-001"];
+    LeavesChild "leaves-child" "Leaves a process behind." ["ACP-SHUTDOWN-501"];
+}
+
+impl Fault {
+    /// Its row.
+    pub fn info(self) -> &'static FaultInfo {
+        // The table is made by the same macro as the enum, in the same order.
+        &FAULTS[self as usize]
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.info().name)
+    }
+}
+
+/// A name that no fault has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no fault has that name; `pintle mock agent --list-faults` shows them")]
+pub struct UnknownFault;
+
+impl FromStr for Fault {
+    type Err = UnknownFault;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFault> {
+        FAULTS.iter().find(|row| row.name == name).map(|row| row.fault).ok_or(UnknownFault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_lead_back() {
+        let mut seen = std::collections::BTreeSet::new();
+        for row in FAULTS {
+            assert!(seen.insert(row.name), "{} twice", row.name);
+            assert_eq!(row.name.parse(), Ok(row.fault));
+            assert_eq!(row.fault.info().name, row.name);
+            assert!(!row.fails.is_empty(), "{} breaks nothing", row.name);
+        }
+        assert_eq!("no-such-fault".parse::<Fault>(), Err(UnknownFault));
+    }
+}

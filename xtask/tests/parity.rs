@@ -1,12 +1,16 @@
 //! `docs/parity.md` has one row for every name in `testdata/parity`, and every row names a test that is there or
 //! says what is not yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// The lists of names, and the headings in the document below which their rows stand.
-const LISTS: [(&str, &str); 1] =
-    [("raxol-identifiers.txt", "## ACP: the Elixir package `raxol_agent_client_protocol`")];
+const LISTS: [(&str, &str); 2] = [
+    ("raxol-identifiers.txt", "## ACP: the Elixir package `raxol_agent_client_protocol`"),
+    ("driver-identifiers.txt", DRIVER),
+];
+
+const DRIVER: &str = "## Driver RPC: the Go package `driverprotocol`";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -59,4 +63,26 @@ fn every_row_names_a_test_or_what_is_missing() {
             assert!(text.contains(&format!("fn {function}(")), "{name}: no test {function} in {file}");
         }
     }
+}
+
+/// A counterpart of Driver RPC is one name, so it can be looked up: each word of its path stands in the source.
+#[test]
+fn the_counterparts_of_driver_rpc_exist() {
+    let source = ["crates/driver/src", "crates/wire/src"].map(|directory| source_of(&root().join(directory))).concat();
+    let words: HashSet<&str> = source.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+    for (name, (here, _)) in rows(&read("docs/parity.md"), DRIVER) {
+        let paths: Vec<&str> = here.split('`').skip(1).step_by(2).collect();
+        assert!(!paths.is_empty(), "{name}: no counterpart is named");
+        for word in paths.iter().flat_map(|path| path.split("::")) {
+            assert!(words.contains(word.trim_start_matches('&')), "{name}: {word} is not in the source");
+        }
+    }
+}
+
+fn source_of(path: &Path) -> String {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).expect("a directory");
+        return entries.map(|entry| source_of(&entry.expect("an entry").path())).collect();
+    }
+    std::fs::read_to_string(path).expect("source is text")
 }

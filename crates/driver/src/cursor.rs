@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 
-use memchr::memchr2;
 use pintle_wire::parse_integer;
 
 /// The text of one JSON value.
@@ -171,18 +170,34 @@ fn end_of_string(bytes: &[u8], start: usize) -> Option<(usize, bool)> {
     let mut position = start + 1;
     let mut escaped = false;
     loop {
-        // Most strings are short; a search function costs more than a look at the next few bytes.
-        let near = bytes.get(position..)?.iter().take(16).position(|byte| matches!(byte, b'"' | b'\\'));
-        let found = match near {
-            Some(at) => position + at,
-            None => position + memchr2(b'"', b'\\', bytes.get(position..)?)?,
-        };
+        let found = quote_or_backslash(bytes, position)?;
         if bytes.get(found) == Some(&b'"') {
             return Some((found + 1, escaped));
         }
         escaped = true;
         position = found + 2;
     }
+}
+
+/// The first quote or backslash from `position` on. Eight bytes at a time: most strings are too short for a search
+/// function and too long to look at each byte.
+#[inline]
+fn quote_or_backslash(bytes: &[u8], position: usize) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut position = position;
+    while let Some(word) = bytes.get(position..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*word);
+        // A byte that equals the one wanted becomes zero; subtracting one borrows from it. Only the lowest hit is exact.
+        let (quote, slash) = (word ^ (ONES * 0x22), word ^ (ONES * 0x5c));
+        let hits = (quote.wrapping_sub(ONES) & !quote | slash.wrapping_sub(ONES) & !slash) & HIGH;
+        if hits != 0 {
+            return Some(position + (hits.trailing_zeros() / 8) as usize);
+        }
+        position += 8;
+    }
+    let rest = bytes.get(position..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(position + rest)
 }
 
 /// The position after the value that starts at `start`.

@@ -43,15 +43,15 @@ impl Codec for DataFrameHeader {
     fn write(&self, target: Target<'_, '_>) -> Result<(), ProtocolError> {
         let out = target.0;
         out.raw("{\"attempt_id\":");
-        out.quoted(self.attempt_id);
+        out.instance_id(self.attempt_id);
         out.raw(",\"final\":");
         out.boolean(self.is_final);
         out.raw(",\"invocation_id\":");
-        out.quoted(self.invocation_id);
+        out.instance_id(self.invocation_id);
         out.raw(",\"length\":");
-        out.display(self.length);
+        out.unsigned(self.length.into());
         out.raw(",\"sequence\":");
-        out.display(self.sequence.value());
+        out.unsigned(self.sequence.value());
         out.raw(",\"stream_id\":");
         out.string(&self.stream_id);
         out.raw("}");

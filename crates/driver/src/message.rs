@@ -272,7 +272,7 @@ fn write_response(writer: &mut Writer<'_>, response: &Response) -> Result<(), Pr
         Outcome::Error(error) => {
             error.validate().map_err(ProtocolError::ErrorObject)?;
             writer.raw("{\"error\":{\"code\":");
-            writer.display(error.code);
+            writer.integer(error.code);
             writer.raw(",\"data\":{\"class\":\"");
             writer.raw(error.data.class.as_str());
             writer.raw("\"");
@@ -301,7 +301,7 @@ fn write_id(writer: &mut Writer<'_>, id: &Id) -> Result<(), ProtocolError> {
         Id::Int(number) if number.unsigned_abs() > MAX_EXACT_INTEGER => {
             return Err(ProtocolError::Id("is beyond 2^53"));
         }
-        Id::Int(number) => writer.display(number),
+        Id::Int(number) => writer.integer(*number),
         Id::Str(text) => writer.string(text),
     }
     Ok(())

@@ -170,10 +170,10 @@ impl Codec for ObjectRef {
 
     fn write(&self, target: Target<'_, '_>) -> Result<(), ProtocolError> {
         target.0.raw("{\"content_digest\":");
-        target.0.quoted(self.content_digest);
+        target.0.digest(self.content_digest);
         if let Some(instance) = &self.instance_id {
             target.0.raw(",\"instance_id\":");
-            target.0.quoted(instance);
+            target.0.instance_id(*instance);
         }
         target.0.raw(",\"kind\":");
         target.0.string(&self.kind);

@@ -96,7 +96,7 @@ impl Codec for PrepareParams {
             }
         }
         target.0.raw(",\"resolved_plan_digest\":");
-        target.0.quoted(self.resolved_plan_digest);
+        target.0.digest(self.resolved_plan_digest);
         target.0.raw("}");
         Ok(())
     }
@@ -157,11 +157,11 @@ impl Codec for InvokeParams {
 
     fn write(&self, target: Target<'_, '_>) -> Result<(), ProtocolError> {
         target.0.raw("{\"attempt_id\":");
-        target.0.quoted(self.attempt_id);
+        target.0.instance_id(self.attempt_id);
         target.0.raw(",\"ephemeral_exact_input_handle\":");
         self.input.write(Target(target.0))?;
         target.0.raw(",\"invocation_id\":");
-        target.0.quoted(self.invocation_id);
+        target.0.instance_id(self.invocation_id);
         target.0.raw(",\"operation\":");
         target.0.string(&self.operation);
         target.0.raw("}");
@@ -207,9 +207,9 @@ impl Codec for CancelParams {
 
     fn write(&self, target: Target<'_, '_>) -> Result<(), ProtocolError> {
         target.0.raw("{\"deadline_millis\":");
-        target.0.display(self.deadline_millis);
+        target.0.unsigned(self.deadline_millis);
         target.0.raw(",\"invocation_id\":");
-        target.0.quoted(self.invocation_id);
+        target.0.instance_id(self.invocation_id);
         target.0.raw(",\"reason\":");
         target.0.string(&self.reason);
         target.0.raw("}");
@@ -275,23 +275,23 @@ impl Codec for ObservationParams {
 
     fn write(&self, target: Target<'_, '_>) -> Result<(), ProtocolError> {
         target.0.raw("{\"attempt_id\":");
-        target.0.quoted(self.attempt_id);
+        target.0.instance_id(self.attempt_id);
         if let Some(stream) = &self.data_stream {
             target.0.raw(",\"data_stream\":");
             stream.write(Target(target.0))?;
         }
         target.0.raw(",\"invocation_id\":");
-        target.0.quoted(self.invocation_id);
+        target.0.instance_id(self.invocation_id);
         target.0.raw(",\"kind\":");
         target.0.string(&self.kind);
         target.0.raw(",\"monotonic_ns\":");
-        target.0.display(self.monotonic_ns);
+        target.0.unsigned(self.monotonic_ns);
         if let Some(payload) = &self.payload {
             target.0.raw(",\"payload\":");
             target.0.value(payload)?;
         }
         target.0.raw(",\"sequence\":");
-        target.0.display(self.sequence);
+        target.0.unsigned(self.sequence);
         target.0.raw("}");
         Ok(())
     }
@@ -350,17 +350,17 @@ impl Codec for CompletedParams {
 
     fn write(&self, target: Target<'_, '_>) -> Result<(), ProtocolError> {
         target.0.raw("{\"attempt_id\":");
-        target.0.quoted(self.attempt_id);
+        target.0.instance_id(self.attempt_id);
         target.0.raw(",\"invocation_id\":");
-        target.0.quoted(self.invocation_id);
+        target.0.instance_id(self.invocation_id);
         if let Some(last) = self.last_sequence {
             target.0.raw(",\"last_sequence\":");
-            target.0.display(last);
+            target.0.unsigned(last);
         }
         target.0.raw(",\"status\":");
         target.0.string(self.status.as_str());
         target.0.raw(",\"summary_digest\":");
-        target.0.quoted(self.summary_digest);
+        target.0.digest(self.summary_digest);
         target.0.raw("}");
         Ok(())
     }

@@ -194,7 +194,7 @@ impl Codec for Capabilities {
         out.raw(",\"concurrency\":");
         out.boolean(self.concurrency);
         out.raw(",\"max_concurrency\":");
-        out.display(self.max_concurrency);
+        out.unsigned(self.max_concurrency.into());
         out.raw(",\"operations\":");
         out.strings(self.operations.iter().map(AsRef::as_ref));
         out.raw(",\"protocols\":");

@@ -2,8 +2,12 @@
 
 use std::io::Write;
 
+use pintle_wire::{Digest, InstanceId};
+
 use crate::error::ProtocolError;
 use crate::value::FreeValue;
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// A buffer of canonical JSON under construction.
 pub(crate) struct Writer<'a> {
@@ -21,6 +25,7 @@ impl<'a> Writer<'a> {
     }
 
     pub(crate) fn string(&mut self, text: &str) {
+        self.out.reserve(text.len() + 2);
         self.out.push(b'"');
         let bytes = text.as_bytes();
         let mut start = 0;
@@ -37,7 +42,6 @@ impl<'a> Writer<'a> {
     }
 
     fn escape(&mut self, byte: u8) {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
         let short = match byte {
             b'"' | b'\\' => byte,
             0x08 => b'b',
@@ -56,15 +60,43 @@ impl<'a> Writer<'a> {
     }
 
     /// Writing to a `Vec` cannot fail, so the result carries nothing.
-    pub(crate) fn display(&mut self, value: impl std::fmt::Display) {
+    pub(crate) fn integer(&mut self, value: i64) {
         let _ = write!(self.out, "{value}");
     }
 
-    /// A string that needs no escape, such as an id or a digest.
-    pub(crate) fn quoted(&mut self, value: impl std::fmt::Display) {
-        self.out.push(b'"');
-        self.display(value);
-        self.out.push(b'"');
+    pub(crate) fn unsigned(&mut self, value: u64) {
+        let mut digits = [0; 20];
+        let mut rest = value;
+        let mut start = digits.len();
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.out.extend_from_slice(&digits[start..]);
+    }
+
+    /// An instance id, quoted.
+    pub(crate) fn instance_id(&mut self, id: InstanceId) {
+        let mut text = *b"\"00000000-0000-0000-0000-000000000000\"";
+        let digits = text.iter_mut().filter(|byte| **byte == b'0');
+        for (index, digit) in digits.enumerate() {
+            let byte = id.as_bytes()[index / 2];
+            *digit = HEX[usize::from(if index % 2 == 0 { byte >> 4 } else { byte & 0xf })];
+        }
+        self.out.extend_from_slice(&text);
+    }
+
+    /// A digest, quoted.
+    pub(crate) fn digest(&mut self, digest: Digest) {
+        self.raw("\"sha256:");
+        self.out.extend(
+            digest.as_bytes().iter().flat_map(|byte| [byte >> 4, byte & 0xf]).map(|nibble| HEX[usize::from(nibble)]),
+        );
+        self.raw("\"");
     }
 
     pub(crate) fn boolean(&mut self, value: bool) {

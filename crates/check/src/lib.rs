@@ -7,4 +7,5 @@ pub mod mock;
 pub mod observation;
 pub mod pack;
 pub mod report;
+pub mod run;
 pub mod trace;

@@ -11,6 +11,9 @@ use crate::observation::{AcpFrame, AcpOmitted, FRAME_BASE64_MAX_BYTES, FRAME_TEX
 /// Frames beyond [`Limits::max_frames`] that are reported all the same because they ask or answer something.
 const NOTABLE_FRAMES: u32 = 1_500;
 
+/// Frames that may travel by companion stream; Core takes 1024 streams in an invocation unless it says otherwise.
+const MAX_STREAMS: u32 = 1_000;
+
 /// What a scenario reports, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
@@ -88,7 +91,7 @@ impl Recorder {
         match text {
             Ok(text) if size <= FRAME_TEXT_MAX_BYTES => observed.text = Some(text.to_owned()),
             Err(_) if size <= FRAME_BASE64_MAX_BYTES => observed.base64 = Some(STANDARD.encode(&bytes)),
-            _ if self.streams => {
+            _ if self.streams && self.streams_used < MAX_STREAMS => {
                 self.streams_used += 1;
                 let id = format!("frame-{}", self.streams_used);
                 observed.stream_id = Some(id.clone());

@@ -1,0 +1,245 @@
+//! The recorder: every event sanitised, kept, and made part of a trace.
+//!
+//! It runs on a thread of its own, because it waits for the disk. When the disk fails, recording ends and the check goes
+//! on: a trace is built from what was sanitised, not from what was written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pintle_store::evidence::{EvidenceError, EvidenceRun};
+use pintle_store::{Sanitised, Sanitiser};
+use pintle_wire::{Profile, ScanLimits, scan};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::drive::{DriverFacts, End, Event, INTERRUPTED};
+use super::evidence::{DriverRecord, EndKind, EndRecord, ObservationRecord, StartRecord, StreamRecord, kind};
+use super::plan::Job;
+use super::progress::Progress;
+use crate::judge::{Fault, ScenarioEvidence, ScenarioRun};
+use crate::report::ScenarioTiming;
+use crate::trace::{Trace, TraceBuilder};
+
+/// Deepest nesting of a payload; Driver RPC has refused anything deeper before.
+const MAX_DEPTH: usize = 256;
+/// Longest payload, in bytes; a control frame is shorter.
+const MAX_PAYLOAD_BYTES: usize = 2 * 1024 * 1024;
+
+/// Everything that the recorder knows when the last driver has ended.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) evidence: Vec<ScenarioEvidence>,
+    pub(super) driver: Option<DriverFacts>,
+    pub(super) timing: Vec<ScenarioTiming>,
+    pub(super) interrupted: bool,
+    pub(super) run: Option<EvidenceRun>,
+    pub(super) faults: Vec<String>,
+}
+
+/// The recorder.
+pub(super) struct Recorder {
+    pub(super) jobs: Arc<[Job]>,
+    pub(super) sanitiser: Arc<Sanitiser>,
+    pub(super) run: Option<EvidenceRun>,
+    pub(super) faults: Vec<String>,
+    pub(super) progress: mpsc::UnboundedSender<Progress>,
+}
+
+/// A scenario in the making.
+#[derive(Default)]
+struct Open {
+    began: Option<Instant>,
+    observations: Vec<(Box<str>, String)>,
+    unfinished: BTreeMap<Box<str>, Vec<u8>>,
+    streams: BTreeMap<Box<str>, Vec<u8>>,
+}
+
+impl Recorder {
+    /// Takes events until nobody sends any more.
+    pub(super) fn record(mut self, mut events: mpsc::Receiver<Event>) -> Recorded {
+        let mut open: BTreeMap<usize, Open> = BTreeMap::new();
+        let mut recorded = Recorded {
+            evidence: Vec::new(),
+            driver: None,
+            timing: Vec::new(),
+            interrupted: false,
+            run: None,
+            faults: Vec::new(),
+        };
+        while let Some(event) = events.blocking_recv() {
+            match event {
+                Event::Driver(facts) => {
+                    self.driver(&facts);
+                    recorded.driver.get_or_insert(*facts);
+                }
+                Event::Started { job, invocation, attempt } => {
+                    open.entry(job).or_default().began = Some(Instant::now());
+                    let Job { plan, timeouts } = self.jobs[job].clone();
+                    let scenario = plan.id.clone();
+                    self.tell(Progress::Started { scenario: scenario.clone() });
+                    let start = StartRecord { scenario, invocation, attempt, plan, timeouts_ms: timeouts };
+                    self.append(kind::SCENARIO_START, &start);
+                }
+                Event::Observation { job, sequence, kind, monotonic_ns, payload } => {
+                    let scenario = self.jobs[job].plan.id.clone();
+                    let payload = payload.and_then(|payload| parse(&payload));
+                    let record = ObservationRecord { scenario, sequence, kind: kind.into(), monotonic_ns, payload };
+                    if let Some(kept) = self.observation(&record) {
+                        open.entry(job).or_default().observations.push(kept);
+                    }
+                }
+                Event::Data { job, stream_id, bytes, is_final } => {
+                    let scenario = open.entry(job).or_default();
+                    scenario.unfinished.entry(stream_id.clone()).or_default().extend_from_slice(&bytes);
+                    if is_final && let Some(bytes) = scenario.unfinished.remove(&stream_id) {
+                        let kept = self.stream(job, &stream_id, &bytes);
+                        open.entry(job).or_default().streams.insert(stream_id, kept);
+                    }
+                }
+                Event::Ended { job, end } => {
+                    let scenario = open.remove(&job).unwrap_or_default();
+                    self.end(job, &end);
+                    recorded.interrupted |= end == End::Interrupted;
+                    let id = self.jobs[job].plan.id.clone();
+                    if let Some(began) = scenario.began {
+                        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+                        recorded.timing.push(ScenarioTiming { id: id.clone(), ms });
+                    }
+                    let run = self.scenario_run(job, scenario, end);
+                    recorded.evidence.push(ScenarioEvidence { id: id.clone(), run });
+                    self.tell(Progress::Ended { scenario: id, done: recorded.evidence.len(), of: self.jobs.len() });
+                }
+            }
+        }
+        recorded.timing.sort_by(|a, b| a.id.cmp(&b.id));
+        recorded.run = self.run;
+        recorded.faults = self.faults;
+        recorded
+    }
+
+    fn driver(&mut self, facts: &DriverFacts) {
+        let record = DriverRecord {
+            identity: serde_json::to_value(&facts.hello.identity).unwrap_or(Value::Null),
+            operations: facts.hello.capabilities.operations.iter().map(|name| name.to_string()).collect(),
+            permissions: facts.accepted.iter().map(ToString::to_string).collect(),
+            kept: facts.kept,
+        };
+        self.append(kind::DRIVER, &record);
+    }
+
+    /// Keeps an observation, and gives back what a trace may see of it.
+    fn observation(&mut self, record: &ObservationRecord) -> Option<(Box<str>, String)> {
+        let sanitised = self.append(kind::OBSERVATION, record)?;
+        let kept: ObservationRecord = serde_json::from_slice(sanitised.bytes()).ok()?;
+        Some((kept.kind.into(), kept.payload?.to_string()))
+    }
+
+    fn stream(&mut self, job: usize, stream_id: &str, bytes: &[u8]) -> Vec<u8> {
+        let kept = self.sanitiser.line(bytes);
+        let stored = self.run.as_mut().map(|run| run.put_object(&kept));
+        if let Some(object) = self.noted(stored) {
+            let scenario = self.jobs[job].plan.id.clone();
+            let stream_id = stream_id.to_owned();
+            self.append(kind::STREAM, &StreamRecord { scenario, stream_id, object, bytes: bytes.len() as u64 });
+        }
+        kept.into_bytes()
+    }
+
+    fn end(&mut self, job: usize, end: &End) {
+        let mut record = EndRecord {
+            scenario: self.jobs[job].plan.id.clone(),
+            end: EndKind::Completed,
+            summary_digest: None,
+            operation: None,
+            fault: None,
+            message: None,
+        };
+        match end {
+            End::Completed { summary } => record.summary_digest = Some(*summary),
+            End::LacksStep { operation } => {
+                record.end = EndKind::LacksStep;
+                record.operation = Some(operation.clone());
+            }
+            End::Broken { fault, message } => {
+                record.end = EndKind::Broken;
+                record.fault = Some(fault.as_str().to_owned());
+                record.message = Some(message.clone());
+            }
+            End::Interrupted => record.end = EndKind::Interrupted,
+        }
+        self.append(kind::SCENARIO_END, &record);
+        // What was seen so far survives a crash of this program from here on.
+        let synced = self.run.as_mut().map(EvidenceRun::sync);
+        self.noted(synced);
+    }
+
+    fn scenario_run(&self, job: usize, scenario: Open, end: End) -> ScenarioRun {
+        match end {
+            End::Completed { .. } => {
+                let Job { plan, timeouts } = &self.jobs[job];
+                let mut builder = TraceBuilder::new(plan, *timeouts);
+                for (kind, payload) in &scenario.observations {
+                    builder.push_stored(kind, payload, &mut |id| scenario.streams.get(id).cloned());
+                }
+                ScenarioRun::Traced(Arc::<Trace>::new(builder.finish()))
+            }
+            End::LacksStep { operation } => ScenarioRun::LacksStep { operation },
+            End::Broken { fault, message } => ScenarioRun::Broken { fault, message },
+            End::Interrupted => ScenarioRun::Broken { fault: Fault::Environment, message: INTERRUPTED.to_owned() },
+        }
+    }
+
+    /// Sanitises a value and keeps it. `None` only if it cannot be sanitised at all.
+    fn append<T: Serialize>(&mut self, kind: &str, value: &T) -> Option<Sanitised> {
+        match self.sanitiser.value(value) {
+            Ok(sanitised) => {
+                let appended = self.run.as_mut().map(|run| run.append(kind, &sanitised));
+                self.noted(appended);
+                Some(sanitised)
+            }
+            Err(error) => {
+                self.faults.push(format!("failed to record a {kind}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Notes the first failure to record; everything after it is refused for the same reason.
+    fn noted<T>(&mut self, result: Option<Result<T, EvidenceError>>) -> Option<T> {
+        match result? {
+            Ok(value) => Some(value),
+            Err(EvidenceError::Stopped { .. }) => None,
+            Err(error) => {
+                self.faults.push(fault_text(&error));
+                None
+            }
+        }
+    }
+
+    fn tell(&self, progress: Progress) {
+        // Nobody has to look.
+        let _unseen = self.progress.send(progress);
+    }
+}
+
+/// What a report says of a failure to record.
+pub(super) fn fault_text(error: &EvidenceError) -> String {
+    let mut text = format!("failed to record evidence: {error}");
+    let mut below = std::error::Error::source(error);
+    while let Some(source) = below {
+        let more = source.to_string();
+        if !text.ends_with(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        below = source.source();
+    }
+    text
+}
+
+fn parse(payload: &str) -> Option<Value> {
+    let limits = ScanLimits { max_bytes: MAX_PAYLOAD_BYTES, max_depth: MAX_DEPTH };
+    scan(payload.as_bytes(), Profile::DriverRpc, limits).ok()?.decode().ok()
+}

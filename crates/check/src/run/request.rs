@@ -1,0 +1,117 @@
+//! What to check, and with what.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use pintle_sdk::process::{Environment, Program, Shim};
+
+use crate::cel::WorkerConfig;
+use crate::pack::Pack;
+
+/// Most drivers that run at once.
+pub const MAX_JOBS: usize = 64;
+
+/// Everything that one check needs. Nothing in it is read from the environment of this process.
+#[derive(Debug)]
+pub struct CheckRequest {
+    /// The requirements.
+    pub pack: Pack,
+    /// Scenario or requirement ids; all when empty.
+    pub cases: Vec<String>,
+    /// Prompts of the project, by the keys of the pack's table.
+    pub prompts: BTreeMap<String, String>,
+    /// The program under test.
+    pub agent: AgentUnderTest,
+    /// The driver that carries the scenarios out.
+    pub driver: DriverCommand,
+    /// Waits that the user chose.
+    pub waits: Waits,
+    /// Drivers that run at once, 1 to [`MAX_JOBS`].
+    pub jobs: usize,
+    /// Directory for what is gone afterwards: the drivers' work directories, the sessions' working directories.
+    pub scratch: PathBuf,
+    /// Values that must not stand in any evidence.
+    pub secrets: Secrets,
+    /// How assertions are evaluated.
+    pub evaluator: WorkerConfig,
+}
+
+/// The agent under test.
+#[derive(Clone)]
+pub struct AgentUnderTest {
+    /// Program and arguments, never empty.
+    pub argv: Vec<String>,
+    /// Where it is started, absolute.
+    pub cwd: PathBuf,
+    /// Its whole environment.
+    pub env: BTreeMap<String, String>,
+    /// `cwd` of the sessions; a fresh directory for each scenario when there is none.
+    pub session_cwd: Option<PathBuf>,
+    /// `methodId` for the `authenticate` steps of the scenarios.
+    pub auth: Option<String>,
+    /// It is the built-in one, because the user named none.
+    pub demo: bool,
+}
+
+impl fmt::Debug for AgentUnderTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentUnderTest")
+            .field("argv", &self.argv)
+            .field("cwd", &self.cwd)
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("session_cwd", &self.session_cwd)
+            .field("auth", &self.auth)
+            .field("demo", &self.demo)
+            .finish()
+    }
+}
+
+/// The driver.
+#[derive(Clone, Debug)]
+pub struct DriverCommand {
+    /// Its program.
+    pub program: Program,
+    /// Its arguments, without argv 0.
+    pub args: Vec<OsString>,
+    /// What it sees of the environment.
+    pub env: Environment,
+    /// Its keeper.
+    pub shim: Shim,
+    /// The file whose digest it should report as its own.
+    pub artifact: PathBuf,
+    /// It is the one of this program.
+    pub built_in: bool,
+}
+
+/// Waits that replace those of the pack, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// From spawn to the reply of the first `initialize`.
+    pub start_ms: Option<u64>,
+    /// From any other request to its reply, prompts included.
+    pub reply_ms: Option<u64>,
+}
+
+/// Values that are known to be secret. They print as their number.
+#[derive(Clone, Default)]
+pub struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// The values.
+    pub fn new(values: Vec<String>) -> Self {
+        Self(values)
+    }
+
+    /// For the sanitiser, and nobody else.
+    pub(super) fn expose(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} redacted]", self.0.len())
+    }
+}

@@ -1,6 +1,7 @@
 //! The `pintle` binary: parse, run, exit code. What a command does is in its module; what it knows is in the libraries.
 
 mod commands;
+mod config;
 mod error;
 mod exit;
 
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{driver, json, mock, task};
+use crate::commands::{check, driver, json, mock, task};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -24,6 +25,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Check whether an agent behaves as real clients expect, and keep the frames that prove it.
+    ///
+    /// Exit code: 0 conformant, 1 a requirement failed or is worse than the baseline, 2 wrong usage, 3 inconclusive, 4 the
+    /// agent wants authentication, 5 the agent did not start.
+    Check(Box<check::CheckArgs>),
+    /// Judge the stored evidence of a check again. Exit codes as `check`.
+    Judge(Box<check::JudgeArgs>),
     /// Plumbing for driver authors.
     #[command(subcommand)]
     Driver(driver::DriverCommand),
@@ -39,8 +47,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let first = std::env::args_os().nth(1);
     // The keeper of a child may own no descriptor and no thread but its first, so it comes before everything else.
-    if let Some(code) = commands::exec::run_if_asked(std::env::args_os().nth(1).as_deref()) {
+    if let Some(code) = commands::exec::run_if_asked(first.as_deref()) {
+        return code;
+    }
+    if let Some(code) = commands::cel::run_if_asked(first.as_deref()) {
         return code;
     }
     let args: Vec<_> = std::env::args_os().collect();
@@ -68,6 +80,8 @@ fn for_task(exit: Exit) -> Exit {
 
 fn run(command: &Command) -> Exit {
     let (result, json) = match command {
+        Command::Check(args) => (check::run(args), args.json()),
+        Command::Judge(args) => (check::run_judge(args), args.json()),
         Command::Driver(command) => (driver::run(command), false),
         Command::Json(command) => (json::run(command), false),
         Command::Mock(command) => (mock::run(command), false),

@@ -1,5 +1,7 @@
 //! One module per command group.
 
+pub(crate) mod cel;
+pub(crate) mod check;
 pub(crate) mod driver;
 pub(crate) mod exec;
 pub(crate) mod json;

@@ -1,0 +1,227 @@
+//! `pintle check`: does this agent behave as real clients expect?
+
+mod output;
+mod progress;
+mod request;
+mod stored;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use pintle_check::judge::FailOn;
+use pintle_check::run::{CheckError, EvidencePlace, check};
+use pintle_store::RealFs;
+use pintle_store::evidence::{KeepLimits, Places, gc};
+use tokio_util::sync::CancellationToken;
+
+use self::output::{Files, Place};
+use self::progress::ProgressLine;
+use crate::error::CommandError;
+use crate::exit::Exit;
+
+pub(crate) use self::stored::{JudgeArgs, run as run_judge};
+
+/// What `pintle check` is told.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The conformance pack: a built-in name, NAME@VERSION, or the path of a folder or a scenario file.
+    #[arg(long, value_name = "PACK")]
+    pack: Option<String>,
+    /// Only this scenario or requirement, with what it depends on. Repeatable.
+    #[arg(long = "case", value_name = "ID")]
+    cases: Vec<String>,
+    /// List the pack's scenarios and requirements and do nothing else.
+    #[arg(long)]
+    list: bool,
+    /// Another driver in place of the built-in one: a command line, split by the shell's word rules.
+    #[arg(long, value_name = "CMD")]
+    driver: Option<String>,
+    /// Give the agent this environment variable, with this value or the one it has here. Its value is replaced wherever it
+    /// would stand in the evidence. Repeatable.
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// Authenticate with this method of the agent's before sessions are made.
+    #[arg(long, value_name = "METHOD")]
+    auth: Option<String>,
+    /// Working directory of the sessions. Default: a fresh one for each scenario.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Write every report format and the evidence into this directory.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    judging: Judging,
+    /// Drivers, and so agents, that run at once. Default: 1, or one per processor for the built-in agent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    jobs: Option<u8>,
+    /// Seconds that the agent may take to answer its first request. Default: the pack's, 10.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    startup_timeout: Option<u64>,
+    /// Seconds that any later reply may take. Default: the pack's, 10 for requests and 60 for prompts.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<u64>,
+    /// The agent and its arguments. Default: the project's command from .config/pintle.toml, else the built-in agent.
+    #[arg(last = true, value_name = "AGENT")]
+    agent: Vec<std::ffi::OsString>,
+}
+
+/// How a judgement is made and shown.
+#[derive(Debug, Args)]
+pub(crate) struct Judging {
+    /// What makes an agent nonconformant: a failed must, or also a should that is not met.
+    #[arg(long, value_enum, default_value_t = FailOnArg::Must)]
+    fail_on: FailOnArg,
+    /// An earlier JSON report: only what is worse than there fails.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// What standard output gets: a table, or one JSON object.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+}
+
+/// `--fail-on`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOnArg {
+    Must,
+    Should,
+}
+
+impl From<FailOnArg> for FailOn {
+    fn from(arg: FailOnArg) -> Self {
+        match arg {
+            FailOnArg::Must => Self::Must,
+            FailOnArg::Should => Self::Should,
+        }
+    }
+}
+
+/// `--format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Human,
+    Json,
+}
+
+impl CheckArgs {
+    /// Whether errors are wanted as JSON.
+    pub(crate) fn json(&self) -> bool {
+        self.judging.format == Format::Json
+    }
+}
+
+/// Runs it.
+pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
+    if args.agent.is_empty() && std::env::args_os().any(|arg| arg == "--") {
+        return Err(CommandError::usage("check an agent: there is nothing after `--`")
+            .hint("name the agent: pintle check -- my-agent --acp"));
+    }
+    let project = request::project()?;
+    let pack = request::pack(args, project.as_ref())?;
+    pack.select_cases(&args.cases).map_err(|error| request::unknown_case(&error))?;
+    if args.list {
+        output::list(&pack, args.judging.format)?;
+        return Ok(Exit::Ok);
+    }
+    let baseline = request::baseline(args, project.as_ref())?;
+    let scratch = request::scratch()?;
+    let place = place(args)?;
+    let fail_on = args.judging.fail_on.into();
+    let request = request::build(args, project, pack, scratch.path())?;
+    let places = place.as_ref().map(|place| place.places.clone());
+    if request.agent.demo {
+        output::note("no agent is named, so the built-in one is checked: pintle check -- YOUR-AGENT checks yours");
+    }
+
+    let cancel = CancellationToken::new();
+    let mut line = ProgressLine::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| CommandError::caused(Exit::Inconclusive, "runtime", &e))?;
+    let checking = check(request, fail_on, place, |step| line.show(&step), cancel.clone());
+    let checked = runtime.block_on(async {
+        tokio::select! {
+            checked = checking => Some(checked),
+            () = interrupted_twice(&cancel) => None,
+        }
+    });
+    line.clear();
+    // Drivers that still run are killed with the runtime, and their agents with them.
+    drop(runtime);
+    let Some(checked) = checked else {
+        return Err(CommandError::new(Exit::Inconclusive, "interrupted", "finish the check: it was interrupted twice"));
+    };
+    let checked = checked.map_err(|error| refusal(&error, args.out.is_some()))?;
+    if args.out.is_none()
+        && let Some(places) = places
+    {
+        // Old runs are nobody's business here: what cannot be removed now is removed another time.
+        let _kept = gc(&RealFs, &places, request::now_ms(), KeepLimits::default());
+    }
+    let place = Place { run: checked.run.as_deref(), out: args.out.as_deref() };
+    output::show(&checked.report, place, &args.files, args.judging.format)?;
+    Ok(output::exit(&checked.report, baseline.as_ref(), fail_on))
+}
+
+/// Where evidence goes: below `--out`, which must work, else into the user's home for state, if there is one.
+fn place(args: &CheckArgs) -> Result<Option<EvidencePlace>, CommandError> {
+    let fs = Arc::new(RealFs);
+    if let Some(out) = &args.out {
+        let out = std::path::absolute(out)
+            .map_err(|e| CommandError::usage(format!("use the directory `{}`: {e}", out.display())))?;
+        return Ok(Some(EvidencePlace { fs, places: Places::below(&out), required: true }));
+    }
+    Ok(match request::home() {
+        Ok(home) => Some(EvidencePlace { fs, places: Places::of(&home), required: false }),
+        Err(error) => {
+            output::note(&format!("no evidence is kept: failed to {error}"));
+            None
+        }
+    })
+}
+
+fn refusal(error: &CheckError, out: bool) -> CommandError {
+    match error {
+        CheckError::Pack(error) => request::unknown_case(error),
+        CheckError::Evidence(_) if out => CommandError::caused(Exit::Usage, "evidence", error),
+        CheckError::Artifact { .. } => CommandError::caused(Exit::Usage, "driver", error),
+        _ => CommandError::caused(Exit::Inconclusive, "check", error),
+    }
+}
+
+/// The first signal asks the check to stop; resolves at the second.
+async fn interrupted_twice(cancel: &CancellationToken) {
+    let Some(mut signals) = progress::Signals::new() else { return std::future::pending().await };
+    signals.next().await;
+    output::note("stopping: the agents are closed down; once more kills them");
+    cancel.cancel();
+    signals.next().await;
+}
+
+fn seconds(text: &str) -> Result<u64, String> {
+    const MAX_SECONDS: f64 = 86_400.0;
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number of seconds".to_owned())?;
+    if seconds > 0.0 && seconds <= MAX_SECONDS {
+        Ok((seconds * 1000.0).ceil() as u64)
+    } else {
+        Err(format!("it must be above 0 and at most {MAX_SECONDS}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_become_milliseconds() {
+        assert_eq!(seconds("10"), Ok(10_000));
+        assert_eq!(seconds("0.25"), Ok(250));
+        for bad in ["0", "-1", "x", "inf", "NaN", "1e9"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

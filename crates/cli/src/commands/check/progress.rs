@@ -1,0 +1,95 @@
+//! What a person sees while a check runs, and what stops it.
+
+use std::io::{IsTerminal, Write};
+
+use pintle_check::run::Progress;
+
+/// One line on standard error that is written over again. Nothing when standard error is no terminal.
+#[derive(Debug)]
+pub(super) struct ProgressLine {
+    shown: bool,
+    enabled: bool,
+    running: Vec<String>,
+    done: Option<(usize, usize)>,
+}
+
+impl ProgressLine {
+    pub(super) fn new() -> Self {
+        Self { shown: false, enabled: std::io::stderr().is_terminal(), running: Vec::new(), done: None }
+    }
+
+    pub(super) fn show(&mut self, step: &Progress) {
+        match step {
+            Progress::Started { scenario } => self.running.push(scenario.clone()),
+            Progress::Ended { scenario, done, of } => {
+                self.running.retain(|running| running != scenario);
+                self.done = Some((*done, *of));
+            }
+            Progress::Judging => self.running = vec!["judging".to_owned()],
+        }
+        if self.enabled {
+            let count = self.done.map(|(done, of)| format!("{done}/{of}  ")).unwrap_or_default();
+            self.write(&format!("\r\x1b[K{count}{}", self.running.join("  ")));
+            self.shown = true;
+        }
+    }
+
+    /// Takes the line away.
+    pub(super) fn clear(&mut self) {
+        if self.shown {
+            self.write("\r\x1b[K");
+            self.shown = false;
+        }
+    }
+
+    fn write(&self, text: &str) {
+        let mut err = std::io::stderr().lock();
+        // A terminal that is gone needs no progress.
+        let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+    }
+}
+
+/// The signals that ask a check to stop.
+#[cfg(unix)]
+pub(super) struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    /// Takes them over; `None` if the system refuses, and then they do what they always do.
+    pub(super) fn new() -> Option<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Some(Self {
+            interrupt: signal(SignalKind::interrupt()).ok()?,
+            terminate: signal(SignalKind::terminate()).ok()?,
+        })
+    }
+
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// The signals that ask a check to stop.
+#[cfg(not(unix))]
+pub(super) struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    /// Takes them over.
+    pub(super) fn new() -> Option<Self> {
+        Some(Self)
+    }
+
+    pub(super) async fn next(&mut self) {
+        // An error means that nobody can press it.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! From arguments, project configuration and environment to a request.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pintle_check::cel::WorkerConfig;
+use pintle_check::pack::{DEFAULT_PACK, LoadError, Pack};
+use pintle_check::report::Report;
+use pintle_check::run::{AgentUnderTest, CheckRequest, DriverCommand, Secrets, Waits};
+use pintle_sdk::process::{Environment, Program, Shim};
+use pintle_store::home::{Home, HomeError, HomeVars};
+use pintle_store::{RealFs, fsx};
+
+use super::CheckArgs;
+use crate::commands::cel;
+use crate::config::{self, Project};
+use crate::error::CommandError;
+use crate::exit::Exit;
+
+/// Largest baseline report, in bytes.
+const MAX_BASELINE_BYTES: usize = 64 * 1024 * 1024;
+/// Most agents at once when nobody says how many.
+const DEMO_JOBS: usize = 4;
+
+/// The project's configuration, if the current directory lies in a project that has one.
+pub(super) fn project() -> Result<Option<Project>, CommandError> {
+    config::find(&current_dir()?).map_err(|error| CommandError::caused(Exit::Usage, "config", &error))
+}
+
+/// The pack that is meant.
+pub(super) fn pack(args: &CheckArgs, project: Option<&Project>) -> Result<Pack, CommandError> {
+    let configured = project.and_then(|project| {
+        let wanted = project.config.pack.clone()?;
+        let below = project.root.join(&wanted);
+        Some(if below.exists() { below.to_string_lossy().into_owned() } else { wanted })
+    });
+    let wanted = args.pack.clone().or(configured);
+    load_pack(wanted.as_deref().unwrap_or(DEFAULT_PACK))
+}
+
+/// A pack by the name or path that a user gave.
+pub(super) fn load_pack(wanted: &str) -> Result<Pack, CommandError> {
+    Pack::select(&RealFs, wanted).map_err(|error| {
+        let refused = CommandError::new(
+            Exit::Usage,
+            error.class(),
+            format!("load the pack `{wanted}`: {}", crate::error::chain(&error)),
+        );
+        refused.hint("`pintle check --list` shows what is in a pack")
+    })
+}
+
+/// A case that the pack does not have.
+pub(super) fn unknown_case(error: &LoadError) -> CommandError {
+    CommandError::new(Exit::Usage, error.class(), format!("select the cases: {error}"))
+        .hint("`pintle check --list` shows their ids")
+}
+
+/// The report that the result is compared with.
+pub(super) fn baseline(args: &CheckArgs, project: Option<&Project>) -> Result<Option<Report>, CommandError> {
+    let configured = project.and_then(|project| Some(project.root.join(project.config.baseline.as_ref()?)));
+    args.judging.baseline.clone().or(configured).map(|path| read_baseline(&path)).transpose()
+}
+
+/// A report from a file.
+pub(super) fn read_baseline(path: &Path) -> Result<Report, CommandError> {
+    let bytes = fsx::read_bounded(&RealFs, path, MAX_BASELINE_BYTES)
+        .map_err(|error| CommandError::caused(Exit::Usage, "baseline", &error))?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        let message = format!("read the baseline `{}`: it is no report of pintle: {error}", path.display());
+        CommandError::new(Exit::Usage, "baseline", message)
+    })
+}
+
+/// A private directory for what is gone after the check.
+pub(super) fn scratch() -> Result<tempfile::TempDir, CommandError> {
+    let base = std::env::temp_dir();
+    let failed = |e: std::io::Error| {
+        let message = format!("make a directory in `{}`: {e}", base.display());
+        CommandError::new(Exit::Inconclusive, "scratch", message).hint("TMPDIR says where to make it")
+    };
+    // Agents compare paths: they get the one that the system itself would print.
+    let base = base.canonicalize().map_err(failed)?;
+    tempfile::Builder::new().prefix("pintle-").tempdir_in(base).map_err(failed)
+}
+
+/// Where state is kept.
+pub(super) fn home() -> Result<Home, HomeError> {
+    Home::resolve(&HomeVars::from_lookup(|name| std::env::var_os(name)))
+}
+
+/// The time, for the age of old runs.
+pub(super) fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The request.
+pub(super) fn build(
+    args: &CheckArgs,
+    project: Option<Project>,
+    pack: Pack,
+    scratch: &Path,
+) -> Result<CheckRequest, CommandError> {
+    let this = this_program()?;
+    let current = current_dir()?;
+    let Project { root, config } =
+        project.unwrap_or_else(|| Project { root: current.clone(), config: Default::default() });
+    let (argv, cwd, demo) = if !args.agent.is_empty() {
+        (words(&args.agent)?, current.clone(), false)
+    } else if !config.command.is_empty() {
+        (config.command, root, false)
+    } else {
+        (vec![utf8(this.as_os_str())?, "mock".to_owned(), "agent".to_owned()], current.clone(), true)
+    };
+    let (env, secrets) = environment(config.env.iter().chain(&args.env))?;
+    let session_cwd = args.cwd.as_ref().map(|path| directory(path)).transpose()?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = match args.jobs {
+        Some(jobs) => usize::from(jobs),
+        None if demo => processors.min(DEMO_JOBS),
+        // Agents share their home directory, and a model's rate limit: together they may fail where one alone does not.
+        None => 1,
+    };
+    Ok(CheckRequest {
+        pack,
+        cases: args.cases.clone(),
+        prompts: config.prompts,
+        agent: AgentUnderTest { argv, cwd, env, session_cwd, auth: args.auth.clone(), demo },
+        driver: driver(args, &this, &current)?,
+        waits: Waits { start_ms: args.startup_timeout, reply_ms: args.timeout },
+        jobs,
+        scratch: scratch.to_owned(),
+        secrets: Secrets::new(secrets),
+        evaluator: evaluator(this),
+    })
+}
+
+/// Assertions are evaluated in a process of their own.
+pub(super) fn evaluator(this: PathBuf) -> WorkerConfig {
+    WorkerConfig::new(vec![this.into(), cel::ARG.into()])
+}
+
+/// This program's own file.
+pub(super) fn this_program() -> Result<PathBuf, CommandError> {
+    std::env::current_exe()
+        .map_err(|e| CommandError::new(Exit::Inconclusive, "program", format!("find the file of this program: {e}")))
+}
+
+fn current_dir() -> Result<PathBuf, CommandError> {
+    std::env::current_dir().map_err(|e| CommandError::usage(format!("find the current directory: {e}")))
+}
+
+fn driver(args: &CheckArgs, this: &Path, current: &Path) -> Result<DriverCommand, CommandError> {
+    let env = Environment::driver_allowlist(std::env::vars_os());
+    let shim = Shim::Path(this.to_owned());
+    let failed = |error: &dyn std::error::Error| CommandError::caused(Exit::Usage, "driver", error);
+    let Some(line) = &args.driver else {
+        let program = Program::at(this).map_err(|error| failed(&error))?;
+        let args = vec!["driver".into(), "acp".into()];
+        return Ok(DriverCommand { program, args, env, shim, artifact: this.to_owned(), built_in: true });
+    };
+    let words = shell_words::split(line)
+        .map_err(|error| CommandError::usage(format!("split the driver's command line `{line}`: {error}")))?;
+    let Some((name, rest)) = words.split_first() else {
+        return Err(CommandError::usage("start the driver: its command line is empty"));
+    };
+    let path = std::env::var_os("PATH");
+    let program = Program::find(name, path.as_deref(), current).map_err(|error| failed(&error))?;
+    // The driver starts in a directory of its own, so what it names must not depend on this one.
+    let named: Vec<(OsString, Option<PathBuf>)> = rest
+        .iter()
+        .map(|word| {
+            let file = current.join(word);
+            let is_file = file.is_file();
+            (if is_file { file.clone().into() } else { word.into() }, is_file.then_some(file))
+        })
+        .collect();
+    let artifact = named.iter().rev().find_map(|(_, file)| file.clone());
+    let artifact = artifact.unwrap_or_else(|| program.path().to_owned());
+    let args = named.into_iter().map(|(word, _)| word).collect();
+    Ok(DriverCommand { program, args, env, shim, artifact, built_in: false })
+}
+
+/// The agent's environment, and the values in it that must not be kept.
+fn environment<'a>(
+    named: impl Iterator<Item = &'a String>,
+) -> Result<(BTreeMap<String, String>, Vec<String>), CommandError> {
+    let allowed = Environment::agent_allowlist(std::env::vars_os());
+    // A value that is not UTF-8 cannot travel in the driver's input; such a variable is left out.
+    let mut env: BTreeMap<String, String> = allowed
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
+        .collect();
+    let mut secrets = Vec::new();
+    for given in named {
+        let (name, value) = match given.split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => (given.as_str(), value_of(given)?),
+        };
+        if name.is_empty() || name.contains('\0') || value.contains('\0') {
+            return Err(CommandError::usage(format!("set the variable `{name}` for the agent: it has no usable name")));
+        }
+        secrets.push(value.clone());
+        env.insert(name.to_owned(), value);
+    }
+    Ok((env, secrets))
+}
+
+fn value_of(name: &str) -> Result<String, CommandError> {
+    match std::env::var(name) {
+        Ok(value) => Ok(value),
+        Err(std::env::VarError::NotPresent) => {
+            let refused = CommandError::usage(format!("pass the variable `{name}` to the agent: it is not set here"));
+            Err(refused.hint(format!("set it, or give its value: --env {name}=VALUE")))
+        }
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(CommandError::usage(format!("pass the variable `{name}` to the agent: its value is not UTF-8")))
+        }
+    }
+}
+
+fn directory(path: &Path) -> Result<PathBuf, CommandError> {
+    let refused = |why: &dyn std::fmt::Display| {
+        CommandError::usage(format!("use `{}` as working directory: {why}", path.display()))
+    };
+    let path = path.canonicalize().map_err(|e| refused(&e))?;
+    if path.is_dir() { Ok(path) } else { Err(refused(&"it is not a directory")) }
+}
+
+fn words(words: &[OsString]) -> Result<Vec<String>, CommandError> {
+    words.iter().map(|word| utf8(word)).collect()
+}
+
+fn utf8(word: &std::ffi::OsStr) -> Result<String, CommandError> {
+    let refused = || CommandError::usage(format!("pass `{}` to the driver: it is not UTF-8", word.display()));
+    word.to_str().map(str::to_owned).ok_or_else(refused)
+}

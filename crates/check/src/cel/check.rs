@@ -1,6 +1,7 @@
 //! Checks an expression when a pack is loaded: bounds, syntax, references, types.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use ::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
 use ::cel::{Env, Program};
@@ -157,8 +158,11 @@ pub fn check(source: &str, want: Want, scope: &Scope) -> Result<(), ExpressionEr
     ))
 }
 
+/// CEL's own functions and macros; built at the first use, since it is not free.
+static ENV: LazyLock<Env> = LazyLock::new(Env::stdlib);
+
 pub(super) fn parse(source: &str) -> Result<Program, ExpressionError> {
-    Env::stdlib().compile(source).map_err(|errors| {
+    ENV.compile(source).map_err(|errors| {
         errors.errors.first().map_or_else(
             || ExpressionError::new(0, Problem::Syntax("not an expression".to_owned())),
             |error| {

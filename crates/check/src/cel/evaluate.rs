@@ -1,8 +1,9 @@
 //! Evaluation: one interface, and the implementation that runs in this process.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::cel::{Context, Env, Value};
+use ::cel::{Context, Env, ExecutionError, Program, Value};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -13,6 +14,9 @@ use crate::trace::Trace;
 
 /// Longest text that an expression may give, in bytes; the rest is cut.
 pub const MAX_TEXT_BYTES: usize = 1024;
+
+/// Most parsed expressions that are kept: the requirements of every scenario are asked again for each trace.
+const MAX_PROGRAMS: usize = 2048;
 
 /// What an expression must give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +88,7 @@ pub trait Evaluator {
 pub struct InProcess {
     env: Arc<Env>,
     context: Option<Context<'static, 'static>>,
+    programs: HashMap<String, Program>,
 }
 
 impl std::fmt::Debug for InProcess {
@@ -94,7 +99,7 @@ impl std::fmt::Debug for InProcess {
 
 impl Default for InProcess {
     fn default() -> Self {
-        Self { env: Arc::new(Env::stdlib()), context: None }
+        Self { env: Arc::new(Env::stdlib()), context: None, programs: HashMap::new() }
     }
 }
 
@@ -114,9 +119,35 @@ impl Evaluator for InProcess {
         let Some(context) = &self.context else {
             return Err(EvalError::Unavailable("no trace is loaded".to_owned()));
         };
-        let program = parse(expression).map_err(|error| EvalError::Runtime(error.to_string()))?;
-        let value = program.execute(context).map_err(|error| EvalError::Runtime(cut(error.to_string(), 256)))?;
+        if !self.programs.contains_key(expression) {
+            let program = parse(expression).map_err(|error| EvalError::Runtime(error.to_string()))?;
+            if self.programs.len() >= MAX_PROGRAMS {
+                self.programs.clear();
+            }
+            self.programs.insert(expression.to_owned(), program);
+        }
+        let Some(program) = self.programs.get(expression) else {
+            return Err(EvalError::Crashed);
+        };
+        let value = program.execute(context).map_err(|error| EvalError::Runtime(describe(&error)))?;
         answer(&value, want)
+    }
+}
+
+/// The error without the values that it is about, which are the agent's.
+fn describe(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(key) => format!("there is no member `{}`", cut(key.to_string(), 64)),
+        ExecutionError::NoSuchOverload(overload) => {
+            format!("`{}` cannot be applied to ({})", overload.function(), overload.argument_types().join(", "))
+        }
+        ExecutionError::UndeclaredReference(name) => format!("there is no `{}`", cut(name.to_string(), 64)),
+        ExecutionError::FunctionError { function, message } => format!("`{function}`: {message}"),
+        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "division by zero".to_owned(),
+        ExecutionError::Overflow(operator, ..) => format!("`{operator}` overflows"),
+        ExecutionError::IndexOutOfBounds(_) => "the index is out of bounds".to_owned(),
+        ExecutionError::ValuesNotComparable(..) => "the values cannot be compared".to_owned(),
+        _ => "the values do not fit the expression".to_owned(),
     }
 }
 

@@ -161,7 +161,9 @@ impl<'a> OneJudge<'a> {
         let indices = shown.unwrap_or_else(|| frames_of_steps(decision.expression, self.trace));
         let (evidence, omitted) = collect(self.trace, indices);
         let detail = self.detail(&decision);
-        Local { outcome: decision.outcome, detail, observed, evidence, omitted, settled: false }
+        // What the agent never said that it can is not blocked by anything.
+        let settled = matches!(decision.note, Note::Capability(_)) && !self.trace.init.is_null();
+        Local { outcome: decision.outcome, detail, observed, evidence, omitted, settled }
     }
 
     fn detail(&self, decision: &Decision<'_>) -> String {

@@ -346,7 +346,15 @@ fn match_replies(entries: &mut [Entry], plan: &Plan) -> HashMap<usize, u64> {
                 Direction::Out => Direction::In,
             };
             let key = (asked, entry.id().to_string());
-            if let Some(request) = pending.get_mut(&key).and_then(VecDeque::pop_front) {
+            // Without an id the answer is to the last line that may be answered so, with one to the first.
+            let take = if entry.id().is_null() { VecDeque::pop_back } else { VecDeque::pop_front };
+            if let Some(request) = pending.get_mut(&key).and_then(take) {
+                if !entry.id().is_null()
+                    && let Some(open) = pending.get_mut(&(asked, "null".to_owned()))
+                {
+                    // A peer answers lines in order, so what it passed over it does not answer any more.
+                    open.retain(|line| *line > request);
+                }
                 entries[at].answers = Some(request);
                 entries[request].answered = Some(at);
                 replies.insert(request, 1);

@@ -1,5 +1,7 @@
 //! Subagents: sessions that a session has do its work. The client must have advertised `subagents`.
 
+use crate::Error;
+
 use super::capabilities::Marker;
 use super::content::ContentBlock;
 use super::declare::{object, object_with_meta, tagged};
@@ -65,6 +67,8 @@ object! {
     pub struct IdleState, "an idle state", new() {
         /// Why it stopped: a [`StopReason`](super::StopReason), or `error`, or another.
         opt_strict stop_reason: String = "stopReason",
+        /// With `error`: what went wrong.
+        opt error: Box<Error> = "error",
     }
 }
 

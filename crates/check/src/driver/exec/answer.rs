@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::callbacks::{self, Answer};
 use super::super::inbound::normal_id;
-use super::{Action, Executor, FileAccess, Held, Reply};
+use super::{Action, Executor, FileAccess, Held, Reply, Sent};
 use crate::pack::PermissionPolicy;
 
 /// Requests of the agent that may be held at once; one more is answered with an internal error.
@@ -22,9 +22,12 @@ const REQUEST_CANCELLED: i64 = -32800;
 const REQUEST_PERMISSION: &str = "session/request_permission";
 
 impl Executor {
-    /// A response came: it belongs to the oldest open request with its id, or to none.
+    /// A response came: it belongs to the oldest open request with its id, or to none. Without an id it is about the last
+    /// line that may be answered so, because an agent need not answer those before it.
     pub(super) fn response(&mut self, id: &str, reply: Reply) {
-        let Some(sent) = self.requests.iter_mut().find(|sent| sent.reply.is_none() && sent.id == id) else { return };
+        let open = |sent: &&mut Sent| sent.reply.is_none() && sent.id == id;
+        let mut requests = self.requests.iter_mut();
+        let Some(sent) = (if id == "null" { requests.rfind(open) } else { requests.find(open) }) else { return };
         if let Some(session) = &sent.session {
             self.cancelling.retain(|cancelling| cancelling != session);
         }

@@ -228,3 +228,29 @@ fn r_130_vendor_spellings() {
     assert!(Method::is_extension("_vendor/unregistered"));
     assert!(!Method::is_extension("session/new"));
 }
+
+/// `docs/acp-methods.md` is this table and nothing else.
+#[test]
+fn r_001_the_documented_table() {
+    let mut expected = String::from(
+        "# ACP methods\n\n\
+         The method table of `pintle-acp` (`METHODS`), as a test writes it. *Gate* is what the handling side must have\n\
+         advertised; *since* the month by which the method was stable. Methods of ours have a second spelling.\n\n\
+         | method | handled by | kind | handler | params | result | gate | since |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    let code = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| format!("`{text}`"));
+    for row in METHODS {
+        let wire = match row.alias {
+            Some(alias) => format!("`{}`, `{alias}`", row.wire),
+            None => format!("`{}`", row.wire),
+        };
+        let (side, kind) = (side_name(row.side).to_lowercase(), format!("{:?}", row.kind).to_lowercase());
+        let handler = row.callback.map_or_else(|| "the connection".to_owned(), |name| format!("`{name}`"));
+        let gate = code(row.gate.map(|gate| gate.path));
+        let (params, result, since) = (code(row.params), code(row.result), row.since.unwrap_or("-"));
+        expected += &format!("| {wire} | {side} | {kind} | {handler} | {params} | {result} | {gate} | {since} |\n");
+    }
+    let documented = include_str!("../../../../docs/acp-methods.md");
+    assert!(documented == expected, "docs/acp-methods.md is not:\n{expected}");
+}

@@ -109,7 +109,8 @@ impl From<TurnOver> for Error {
 /// A handler's outcome as the turn machine carries it.
 type Answer = Reply;
 
-/// The agent's end of a connection; see the [module](super) for how to drive it.
+/// The agent's end of a connection. After any call: drain [`poll_output`](Self::poll_output), then
+/// [`poll_event`](Self::poll_event), then look at [`poll_timeout`](Self::poll_timeout).
 ///
 /// `W` is what comes back with the outcome of a request of ours.
 #[derive(Debug)]

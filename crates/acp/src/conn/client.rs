@@ -66,7 +66,8 @@ pub struct Delivery {
     pub ordinal: u64,
 }
 
-/// The client's end of a connection; see the [module](super) for how to drive it.
+/// The client's end of a connection. After any call: drain [`poll_output`](Self::poll_output), then
+/// [`poll_event`](Self::poll_event), then look at [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct ClientEnd<W> {
     core: Core<W>,

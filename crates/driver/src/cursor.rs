@@ -5,6 +5,7 @@
 //! text that was not scanned it stops early, it does not panic.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use pintle_wire::parse_integer;
 
@@ -14,6 +15,8 @@ pub(crate) struct Value<'a> {
     text: &'a str,
     /// Byte offset of the value in the text that was scanned.
     offset: usize,
+    /// Where an open value (see [`Members::open_object`]) says where it ends.
+    end: Option<&'a Cell<usize>>,
 }
 
 /// One member of an object.
@@ -37,7 +40,7 @@ impl<'a> Value<'a> {
     /// The root value of a scanned text.
     pub(crate) fn root(text: &'a str) -> Self {
         let trimmed = text.trim_ascii_start();
-        Self { text: trimmed.trim_ascii_end(), offset: text.len() - trimmed.len() }
+        Self { text: trimmed.trim_ascii_end(), offset: text.len() - trimmed.len(), end: None }
     }
 
     pub(crate) fn text(&self) -> &'a str {
@@ -85,7 +88,7 @@ impl<'a> Value<'a> {
 
     /// The members, in order; nothing if the value is no object.
     pub(crate) fn members(&self) -> Members<'a> {
-        Members { text: self.text, position: usize::from(self.is_object()), offset: self.offset }
+        Members { text: self.text, position: usize::from(self.is_object()), offset: self.offset, end: self.end }
     }
 
     /// The elements, in order; nothing if the value is no array.
@@ -98,27 +101,81 @@ pub(crate) struct Members<'a> {
     text: &'a str,
     position: usize,
     offset: usize,
+    end: Option<&'a Cell<usize>>,
 }
 
-impl<'a> Iterator for Members<'a> {
-    type Item = Member<'a>;
+/// The name of the next member, whose value has not been looked at.
+pub(crate) struct Name<'a> {
+    text: &'a str,
+    escaped: bool,
+    start: usize,
+    value: usize,
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
+impl<'a> Name<'a> {
+    /// The name after unescaping.
+    pub(crate) fn text(&self) -> Cow<'a, str> {
+        unescape(self.text, self.escaped)
+    }
+}
+
+impl<'a> Members<'a> {
+    /// The next name. Take its value, or skip it, before the next one.
+    #[inline]
+    pub(crate) fn next_name(&mut self) -> Option<Name<'a>> {
         if self.position == 0 {
             return None;
         }
         let bytes = self.text.as_bytes();
         let start = skip_to(bytes, self.position, |byte| byte == b',')?;
         if bytes.get(start) != Some(&b'"') {
+            if let Some(end) = self.end {
+                end.set(start + 1);
+            }
+            self.position = 0;
             return None;
         }
         let (end, escaped) = end_of_string(bytes, start)?;
-        let name = self.text.get(start + 1..end - 1)?;
-        let value_start = skip_to(bytes, end, |byte| byte == b':')?;
-        let value_end = end_of_value(bytes, value_start)?;
-        self.position = value_end;
-        let value = Value { text: self.text.get(value_start..value_end)?, offset: self.offset + value_start };
-        Some(Member { name, escaped, value, offset: self.offset + start })
+        let text = self.text.get(start + 1..end - 1)?;
+        let value = skip_to(bytes, end, |byte| byte == b':')?;
+        Some(Name { text, escaped, start, value })
+    }
+
+    /// The whole member of a name.
+    #[inline]
+    pub(crate) fn member(&mut self, name: &Name<'a>) -> Option<Member<'a>> {
+        let end = end_of_value(self.text.as_bytes(), name.value)?;
+        self.position = end;
+        let value = Value { text: self.text.get(name.value..end)?, offset: self.offset + name.value, end: None };
+        Some(Member { name: name.text, escaped: name.escaped, value, offset: self.offset + name.start })
+    }
+
+    /// Reads an object that is the value of a name without looking for its end first: most of a frame is in its params,
+    /// and walking them twice would cost as much as the rest of decoding. `None` if the value is no object.
+    pub(crate) fn open_object<T>(&mut self, name: &Name<'a>, read: impl FnOnce(Value<'_>) -> T) -> Option<T> {
+        let end = Cell::new(0);
+        let text = self.text.get(name.value..)?;
+        let value = Value { text, offset: self.offset + name.value, end: Some(&end) };
+        if !value.is_object() {
+            return None;
+        }
+        let read = read(value);
+        self.position = match end.get() {
+            // Whoever reads stops at the first fault.
+            0 => end_of_value(self.text.as_bytes(), name.value)?,
+            length => name.value + length,
+        };
+        Some(read)
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Member<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = self.next_name()?;
+        self.member(&name)
     }
 }
 
@@ -142,7 +199,7 @@ impl<'a> Iterator for Elements<'a> {
         }
         let end = end_of_value(bytes, start)?;
         self.position = end;
-        Some(Value { text: self.text.get(start..end)?, offset: self.offset + start })
+        Some(Value { text: self.text.get(start..end)?, offset: self.offset + start, end: None })
     }
 }
 

@@ -5,12 +5,10 @@ use std::borrow::Cow;
 use pintle_wire::{Id, Profile, scan};
 
 use crate::class::ErrorClass;
-use crate::contract::{object, string, unknown, wrong_type};
+use crate::contract::{object, read, string, unknown, wrong_type};
 use crate::cursor::Value;
 use crate::error::{ContractError, Problem, ProtocolError};
-use crate::message::{
-    Call, ErrorData, Message, Notification, Outcome, Request, Response, RpcError, read_empty, read_params,
-};
+use crate::message::{Call, ErrorData, Message, Notification, Outcome, Request, Response, RpcError};
 use crate::method::Method;
 use crate::value::{FreeValue, LIMITS};
 
@@ -23,9 +21,23 @@ pub(crate) struct Fields<'a> {
     pub(crate) jsonrpc: Option<Cow<'a, str>>,
     pub(crate) id: Option<Value<'a>>,
     pub(crate) method: Option<Cow<'a, str>>,
-    pub(crate) params: Option<Value<'a>>,
+    pub(crate) params: Option<Params<'a>>,
     pub(crate) result: Option<Value<'a>>,
     pub(crate) error: Option<ErrorFields<'a>>,
+}
+
+/// The params of an envelope.
+pub(crate) enum Params<'a> {
+    /// Not read yet: their method was not known when they came, or they are no object.
+    Text(Value<'a>),
+    /// Read as those of the envelope's method. What was found counts once the earlier steps have passed.
+    Read(Result<Body, ContractError>),
+}
+
+/// A method with its params.
+pub(crate) enum Body {
+    Call(Call),
+    Notification(Notification),
 }
 
 /// The members of an error object. `data` says whether there was a data object at all.
@@ -45,13 +57,23 @@ impl<'a> Fields<'a> {
     /// class.
     pub(crate) fn read(root: Value<'a>) -> Result<Self, ContractError> {
         let mut fields = Self::default();
-        for member in object(root, "frame")? {
+        let mut members = object(root, "frame")?;
+        while let Some(name) = members.next_name() {
+            let text = name.text();
+            if text == "params"
+                && let Some(method) = fields.method.as_deref().and_then(|method| method.parse().ok())
+                && let Some(read) = members.open_object(&name, |params| Body::read(method, params))
+            {
+                fields.params = Some(Params::Read(read));
+                continue;
+            }
+            let Some(member) = members.member(&name) else { break };
             let value = member.value;
-            match &*member.name() {
+            match &*text {
                 "jsonrpc" => fields.jsonrpc = nullable_string(value, "jsonrpc")?,
                 "id" => fields.id = Some(value),
                 "method" => fields.method = Some(string(value, "method")?),
-                "params" => fields.params = Some(value),
+                "params" => fields.params = Some(Params::Text(value)),
                 "result" => fields.result = Some(value),
                 "error" => fields.error = Some(ErrorFields::read(value)?),
                 _ => return Err(unknown(&member, "frame")),
@@ -78,42 +100,26 @@ impl<'a> Fields<'a> {
         if self.result.is_some() || self.error.is_some() {
             return Err(ProtocolError::Members("a method together with a result or an error"));
         }
-        if self.params.is_some_and(|params| !(params.is_object() || params.is_array())) {
+        if matches!(&self.params, Some(Params::Text(params)) if !(params.is_object() || params.is_array())) {
             return Err(ProtocolError::ParamsContainer);
         }
-        if method.is_notification() {
-            if self.id.is_some() {
-                return Err(ProtocolError::Id("is not allowed in a notification"));
-            }
-            return self.into_notification(method);
+        let id = match (method.is_notification(), self.id) {
+            (true, Some(_)) => return Err(ProtocolError::Id("is not allowed in a notification")),
+            (true, None) => None,
+            (false, Some(id)) => Some(read_id(id)?),
+            (false, None) => return Err(ProtocolError::Id("is missing")),
+        };
+        let body = match self.params {
+            Some(Params::Read(read)) => read,
+            Some(Params::Text(params)) => Body::read(method, params),
+            None => Body::without_params(method),
+        };
+        match (body.map_err(|error| ProtocolError::Params { method, error })?, id) {
+            (Body::Call(call), Some(id)) => Ok(Message::Request(Request { id, call })),
+            (Body::Notification(notification), None) => Ok(Message::Notification(notification)),
+            // A body is read for its method, and the method decides about the id.
+            (Body::Call(_), None) | (Body::Notification(_), Some(_)) => Err(ProtocolError::UnknownMethod),
         }
-        let id = read_id(self.id.ok_or(ProtocolError::Id("is missing"))?)?;
-        let params = || {
-            let missing = ContractError::new("", Problem::Missing);
-            self.params.ok_or(ProtocolError::Params { method, error: missing })
-        };
-        let call = match method {
-            Method::Hello => Call::Hello(read_params(method, params()?)?),
-            Method::Prepare => Call::Prepare(read_params(method, params()?)?),
-            Method::Invoke => Call::Invoke(read_params(method, params()?)?),
-            Method::Cancel => Call::Cancel(read_params(method, params()?)?),
-            Method::Capabilities => Call::Capabilities(read_empty(method, self.params)?),
-            Method::Reset => Call::Reset(read_empty(method, self.params)?),
-            Method::Shutdown => Call::Shutdown(read_empty(method, self.params)?),
-            Method::Observation | Method::Completed => return Err(ProtocolError::UnknownMethod),
-        };
-        Ok(Message::Request(Request { id, call }))
-    }
-
-    fn into_notification(self, method: Method) -> Result<Message, ProtocolError> {
-        let missing = ContractError::new("", Problem::Missing);
-        let params = self.params.ok_or(ProtocolError::Params { method, error: missing })?;
-        let notification = if method == Method::Observation {
-            Notification::Observation(read_params(method, params)?)
-        } else {
-            Notification::Completed(read_params(method, params)?)
-        };
-        Ok(Message::Notification(notification))
     }
 
     fn into_response(self) -> Result<Message, ProtocolError> {
@@ -128,6 +134,32 @@ impl<'a> Fields<'a> {
             (None, None) => return Err(ProtocolError::Members("neither method, result nor error")),
         };
         Ok(Message::Response(Response { id, outcome }))
+    }
+}
+
+impl Body {
+    /// Step 10.
+    fn read(method: Method, params: Value<'_>) -> Result<Self, ContractError> {
+        Ok(match method {
+            Method::Hello => Self::Call(Call::Hello(read(params)?)),
+            Method::Prepare => Self::Call(Call::Prepare(read(params)?)),
+            Method::Invoke => Self::Call(Call::Invoke(read(params)?)),
+            Method::Cancel => Self::Call(Call::Cancel(read(params)?)),
+            Method::Capabilities => Self::Call(Call::Capabilities(Some(read(params)?))),
+            Method::Reset => Self::Call(Call::Reset(Some(read(params)?))),
+            Method::Shutdown => Self::Call(Call::Shutdown(Some(read(params)?))),
+            Method::Observation => Self::Notification(Notification::Observation(read(params)?)),
+            Method::Completed => Self::Notification(Notification::Completed(read(params)?)),
+        })
+    }
+
+    fn without_params(method: Method) -> Result<Self, ContractError> {
+        match method {
+            Method::Capabilities => Ok(Self::Call(Call::Capabilities(None))),
+            Method::Reset => Ok(Self::Call(Call::Reset(None))),
+            Method::Shutdown => Ok(Self::Call(Call::Shutdown(None))),
+            _ => Err(ContractError::new("", Problem::Missing)),
+        }
     }
 }
 

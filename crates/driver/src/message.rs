@@ -3,9 +3,9 @@
 use pintle_wire::{Id, MAX_EXACT_INTEGER, Profile, scan};
 
 use crate::class::ErrorClass;
-use crate::contract::{Codec, Contract, Source, Target, encode_contract, read};
+use crate::contract::{Contract, Target, encode_contract};
 use crate::cursor::Value;
-use crate::envelope::{ErrorFields, Fields};
+use crate::envelope::{ErrorFields, Fields, Params};
 use crate::error::{ContractError, Problem, ProtocolError};
 use crate::method::Method;
 use crate::params::{
@@ -362,7 +362,7 @@ impl MessageParts<'_> {
             jsonrpc: Some(self.jsonrpc.into()),
             id: id.map(Value::root),
             method: self.method.map(Into::into),
-            params: params.map(Value::root),
+            params: params.map(Value::root).map(Params::Text),
             result: result.map(Value::root),
             error,
         };
@@ -374,16 +374,4 @@ impl MessageParts<'_> {
 fn scanned(text: &str) -> Result<&str, ProtocolError> {
     scan(text.as_bytes(), Profile::DriverRpc, LIMITS).map_err(ProtocolError::json)?;
     Ok(text)
-}
-
-pub(crate) fn read_params<T: Contract>(method: Method, value: Value<'_>) -> Result<T, ProtocolError> {
-    read(value).map_err(|error| ProtocolError::Params { method, error })
-}
-
-/// Optional params: absent, or an object without members.
-pub(crate) fn read_empty<T: Contract + Codec>(
-    method: Method,
-    value: Option<Value<'_>>,
-) -> Result<Option<T>, ProtocolError> {
-    value.map(|value| T::read(Source(value)).map_err(|error| ProtocolError::Params { method, error })).transpose()
 }

@@ -1,10 +1,14 @@
 //! The pipes of a driver.
 
-use std::io;
-use std::os::fd::AsFd;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
+
+use crate::transport::{Stdio, Transport, stdio};
 
 /// The streams that a driver is served on: control in, control out, and the companion data stream if there is one.
 #[derive(Debug)]
@@ -24,19 +28,21 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, D: AsyncWrite + Unpin> Channel
     }
 }
 
-impl Channels<pipe::Receiver, pipe::Sender, pipe::Sender> {
-    /// Standard input and output, which Core makes pipes, and the data stream that Core names in `PINTLE_DATA_STREAM`
-    /// (pass that variable's value). Nothing else may use standard input and output from here on.
+impl Channels<StdioReader, StdioWriter, pipe::Sender> {
+    /// Standard input and output, and the data stream that Core names in `PINTLE_DATA_STREAM` (pass that variable's value).
     ///
-    /// Reads and writes are readiness based; no thread waits behind them. Call it within a runtime.
+    /// Both standard streams are taken from the rest of the program, as [`stdio`] does it: a stray print goes to standard
+    /// error and cannot break a frame. Reads and writes are readiness based; no thread waits behind them. Call it within a
+    /// runtime, once.
     ///
     /// # Errors
-    /// When standard input or output is no pipe, or the data stream is not of the form `fd:N` or cannot be opened.
+    /// When the standard streams are taken already, or the data stream is not of the form `fd:N` or cannot be opened.
     pub fn stdio(data_stream: Option<&str>) -> io::Result<Self> {
-        let control_in = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
-        let control_out = pipe::Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
         let data = data_stream.map(open_data).transpose()?;
-        Ok(Self { control_in, control_out, data })
+        let mut streams = stdio();
+        streams.open()?;
+        let streams = Arc::new(Mutex::new(streams));
+        Ok(Self { control_in: StdioReader(Arc::clone(&streams)), control_out: StdioWriter(streams), data })
     }
 }
 
@@ -47,4 +53,39 @@ fn open_data(name: &str) -> io::Result<pipe::Sender> {
         number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "data stream is not of the form fd:N"))?;
     let directory = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
     pipe::OpenOptions::new().open_sender(format!("{directory}/{number}"))
+}
+
+/// The reading half of the standard streams. The halves share what restores them when both are gone.
+#[derive(Debug)]
+pub struct StdioReader(Arc<Mutex<Stdio>>);
+
+/// The writing half of the standard streams.
+#[derive(Debug)]
+pub struct StdioWriter(Arc<Mutex<Stdio>>);
+
+/// Held for one poll, which does not wait.
+fn lock(streams: &Mutex<Stdio>) -> MutexGuard<'_, Stdio> {
+    streams.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl AsyncRead for StdioReader {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let read = ready!(lock(&self.0).poll_read(cx, buf.initialize_unfilled()))?;
+        buf.advance(read);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for StdioWriter {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        lock(&self.0).poll_write(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.0).poll_close(cx)
+    }
 }

@@ -39,7 +39,7 @@ mod pump;
 mod serve;
 
 pub use author::Driver;
-pub use channels::Channels;
+pub use channels::{Channels, StdioReader, StdioWriter};
 pub use host::{CancelCause, Core, CoreError, Ended, Invoke, Observed, Plan, Run, StartError};
 pub use input::{InputError, MAX_INPUT_BYTES};
 pub use invocation::{Invocation, ObserveError, StreamWriter};

@@ -1,7 +1,9 @@
 //! A driver whose operations are its faults. `fake-driver [hang-hello | old | no-cancel | bad-permission]`.
 
+use std::fs::File;
 use std::future::pending;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use pintle_sdk::driver::{
@@ -15,6 +17,8 @@ const OPERATIONS: [&str; 10] =
 
 struct Fake {
     hello: HelloResult,
+    /// Standard output itself, which a print does not reach any more once the driver is served.
+    stdout: File,
 }
 
 impl Driver for Fake {
@@ -24,10 +28,11 @@ impl Driver for Fake {
 
     fn accept(&self, params: &InvokeParams) -> Result<(), RpcError> {
         if *params.operation == *"garbage" {
-            // Behind the session's back, as a driver does that prints to its standard output.
-            let _ = std::io::stdout().write_all(b"debug: starting\n");
-            let _ = std::io::stdout().flush();
+            // Behind the session's back, as a driver without that guard does that prints to its standard output.
+            let _ = (&self.stdout).write_all(b"debug: starting\n");
         }
+        // Into standard error, where it breaks nothing.
+        let _ = writeln!(std::io::stdout(), "stray print");
         if *params.operation == *"refuse" {
             return Err(RpcError::new(ErrorClass::CapabilityMismatch, "not today"));
         }
@@ -130,8 +135,9 @@ fn main() -> ExitCode {
             pending::<()>().await;
         }
         let data_stream = std::env::var(DATA_STREAM_VARIABLE).ok();
+        let stdout = std::io::stdout().as_fd().try_clone_to_owned().expect("a descriptor");
         let channels = Channels::stdio(data_stream.as_deref()).expect("pipes");
-        serve(Fake { hello: hello(&fault).expect("hello") }, channels).await
+        serve(Fake { hello: hello(&fault).expect("hello"), stdout: stdout.into() }, channels).await
     });
     match served {
         Ok(()) => ExitCode::SUCCESS,

@@ -65,8 +65,9 @@ impl Agent {
     /// What becomes of a context block in the agent's history (A4).
     pub const fn compaction(self) -> Compaction {
         match self {
-            Self::Codex | Self::Claude | Self::Qwen | Self::Generic => Compaction::Announced,
-            Self::Gemini | Self::Copilot | Self::Cursor => Compaction::Silent,
+            Self::Codex | Self::Claude | Self::Qwen => Compaction::Announced,
+            // Of an unknown agent the worse is assumed.
+            Self::Gemini | Self::Copilot | Self::Cursor | Self::Generic => Compaction::Silent,
             Self::Opencode => Compaction::PerRequest,
         }
     }

@@ -73,7 +73,7 @@ fn hex_of(text: &str) -> String {
 fn is_reserved_on_windows(id: &str) -> bool {
     let stem = id.split('.').next().unwrap_or(id).to_ascii_lowercase();
     match stem.as_str() {
-        "con" | "prn" | "aux" | "nul" | "conin" | "conout" => true,
+        "con" | "prn" | "aux" | "nul" => true,
         other => {
             (other.starts_with("com") || other.starts_with("lpt"))
                 && other.len() == 4

@@ -105,7 +105,11 @@ fn context(agent: Agent, input: &HookInput, text: &str, warning: Option<&str>) -
         Shape::Nested => HostOutput::json(
             Object::new().optional("systemMessage", warning).object("hookSpecificOutput", nested(input, text)),
         ),
-        Shape::Flat => HostOutput::json(Object::new().string("additionalContext", text)),
+        // No measured way to tell the user; standard error ends up in Copilot's log.
+        Shape::Flat => HostOutput {
+            stderr: warning.map(one_line).unwrap_or_default(),
+            ..HostOutput::json(Object::new().string("additionalContext", text))
+        },
         Shape::Cursor if input.event == HookEvent::Prompt || input.event == HookEvent::MachinePrompt => HostOutput {
             stderr: warning.map(one_line).unwrap_or_default(),
             ..HostOutput::json(Object::new().boolean("continue", true))

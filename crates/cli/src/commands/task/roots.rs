@@ -110,6 +110,7 @@ fn session_of_environment(agent: Option<Agent>) -> Result<Option<SessionId>, Com
     let agents = agent.map_or_else(|| Agent::ALL.to_vec(), |agent| vec![agent]);
     let mut found: Vec<SessionId> =
         agents.into_iter().filter_map(session_variable).filter_map(|id| SessionId::of_host(&id)).collect();
+    found.sort();
     found.dedup();
     match found.len() {
         0 => Ok(None),

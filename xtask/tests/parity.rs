@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// The lists of names, and the headings in the document below which their rows stand.
-const LISTS: [(&str, &str); 2] = [
+const LISTS: [(&str, &str); 3] = [
     ("raxol-identifiers.txt", "## ACP: the Elixir package `raxol_agent_client_protocol`"),
     ("driver-identifiers.txt", DRIVER),
+    ("pointer-names.txt", "## Task pointer: the protocol of `codex-task-pointer`"),
 ];
 
 const DRIVER: &str = "## Driver RPC: the Go package `driverprotocol`";

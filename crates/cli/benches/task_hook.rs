@@ -24,7 +24,9 @@ fn main() {
     let root = dir.path().join("tasks");
     let root = root.to_str().expect("UTF-8");
     let event = |name: &str| {
-        format!(r#"{{"session_id":"0199a1b2-0000-7000-8000-000000000001","cwd":"/project","hook_event_name":"{name}","prompt":"go on"}}"#)
+        format!(
+            r#"{{"session_id":"0199a1b2-0000-7000-8000-000000000001","cwd":"/project","hook_event_name":"{name}","prompt":"go on"}}"#
+        )
     };
     let hook = ["task", "hook", "--agent", "codex", "--on-error", "open", "--mcp", "--root", root];
     let (prompt, compaction) = (event("UserPromptSubmit"), event("PreCompact"));

@@ -37,7 +37,9 @@ pub use agent::{Agent, Compaction, UnknownAgent};
 pub use code::{Code, STALE_GENERATION, STALE_REVISION};
 pub use decide::{Answer, Decision, Event, Fresh, Refusal, Start, Write, decide};
 pub use delivery::{ALWAYS_FULL_MAX_BYTES, FULL_EVERY_PROMPTS, FULL_EVERY_PROMPTS_SILENT, Form, Moment, deliver};
-pub use history::{HISTORY_MAX_BYTES, HISTORY_MAX_ENTRIES, append_history, decode_history};
+pub use history::{
+    HISTORY_MAX_BYTES, HISTORY_MAX_ENTRIES, HISTORY_REWRITE_BYTES, decode_history, history_entry, rewrite_history,
+};
 pub use ids::{
     ABSENT, Generation, IdError, LEGACY_V2, REVISION_MAX, Revision, SESSION_ID_MAX_CHARS, SessionId, TaskId,
 };

@@ -162,6 +162,15 @@ fn history_is_a_ring() {
     let expected: Vec<String> = (4..=23).map(|seed| format!("text {seed}")).collect();
     assert_eq!(texts, expected);
     assert_eq!(store.history(&id("none")).expect("readable"), Vec::new());
+    // The file itself stays bounded.
+    let mut longest = 0;
+    for seed in 24..=100 {
+        publish(&store, &id("s"), &"\n".repeat(8000).replacen('\n', "x", 1), seed);
+        let meta = fsx::symlink_metadata(&RealFs, &dir.path().join("s/history.ndjson")).expect("stat").expect("there");
+        longest = longest.max(meta.len_bytes);
+    }
+    assert!(longest < pintle_pointer::HISTORY_MAX_BYTES as u64, "{longest}");
+    assert_eq!(store.history(&id("s")).expect("readable").len(), pintle_pointer::HISTORY_MAX_ENTRIES);
 }
 
 /// Item 38: only what is old enough goes, and nobody who waits for the lock writes into a folder that is gone.

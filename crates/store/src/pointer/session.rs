@@ -1,6 +1,9 @@
 use std::path::PathBuf;
 
-use pintle_pointer::{Answer, Event, Fresh, Meta, Observed, SessionId, State, Timestamp, append_history, decide};
+use pintle_pointer::{
+    Answer, Event, Fresh, HISTORY_REWRITE_BYTES, Meta, Observed, SessionId, State, Timestamp, decide, history_entry,
+    rewrite_history,
+};
 
 use super::{HISTORY_FILE, META_FILE, PointerError, PointerStore, STATE_FILE, exclusive::ExclusiveFile};
 use crate::{
@@ -99,8 +102,13 @@ impl<'a> LockedSession<'a> {
     /// # Errors
     /// [`PointerError`]; nothing that matters is lost.
     pub fn add_to_history(&self, state: &State) -> Result<(), PointerError> {
+        let path = self.dir.join(HISTORY_FILE);
+        let mut file = fsx::open(self.store.fs, &path, OpenHow::Append { mode: FILE_MODE })?;
+        if file.metadata().is_ok_and(|meta| meta.len_bytes < HISTORY_REWRITE_BYTES as u64) {
+            return Ok(fsx::write_all(file.as_mut(), &path, &history_entry(state))?);
+        }
         let before = self.store.read_history(&self.session)?;
-        self.replace_unsynced(HISTORY_FILE, &append_history(&before, &self.session, state))
+        self.replace_unsynced(HISTORY_FILE, &rewrite_history(&before, &self.session, state))
     }
 
     /// Removes what crashed writers left beside the record, and says how many files that were.

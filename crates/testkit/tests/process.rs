@@ -280,6 +280,16 @@ fn a_child_has_the_environment_directory_and_descriptors_that_were_passed_and_no
 }
 
 #[test]
+fn an_order_larger_than_the_socket_arrives_whole() {
+    test(async {
+        let mut launch = launch("env");
+        launch.env = (0..8).map(|n| (format!("V{n}").into(), "x".repeat(100_000).into())).collect();
+        let (text, outcome) = output(Process::spawn(launch).await.expect("spawn")).await;
+        assert_eq!((text.len(), outcome.exit), (8 * 100_004, Some(Exit::Code(0))));
+    });
+}
+
+#[test]
 fn extra_descriptors_are_3_and_4() {
     test(async {
         let (mut three, theirs) = std::io::pipe().expect("pipe");

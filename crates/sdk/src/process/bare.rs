@@ -115,7 +115,8 @@ async fn ended(pid: Pid) {
 /// Where there is no descriptor for a process: a thread that waits.
 async fn ended_blocking(pid: Pid) {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    let _ = tokio::task::spawn_blocking(move || rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), look))).await;
+    let wait = move || rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), look)).is_ok();
+    let _ = tokio::task::spawn_blocking(wait).await;
 }
 
 fn exit_of(status: ExitStatus) -> Exit {

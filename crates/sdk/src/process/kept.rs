@@ -17,7 +17,7 @@ use rustix::{
     process::{Pid, PidfdFlags, kill_process_group, pidfd_open},
 };
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Interest},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -49,14 +49,16 @@ impl Kept {
         let keeper_error = |source| SpawnError::Keeper { shim: shim.clone(), source };
 
         let (ours, theirs) = StdUnixStream::pair().map_err(|source| SpawnError::Pipe { source })?;
+        ours.set_nonblocking(true).map_err(|source| SpawnError::Pipe { source })?;
+        // Said before anybody listens: the keeper finds its order when it starts, and does not wait for us again.
+        let said = give_order(&ours, &order, &streams, &extra).map_err(|source| SpawnError::Pipe { source })?;
+        drop((streams, extra));
         let keeper = Keeper::start(&shim, theirs).map_err(keeper_error)?;
-        ours.set_nonblocking(true).map_err(keeper_error)?;
         let stream = UnixStream::from_std(ours).map_err(keeper_error)?;
         let (statuses, mut commands) = stream.into_split();
-
-        // A write fails where the keeper gave up; then it may have said why.
-        let _ = give_order(&mut commands, &order, &streams, &extra).await;
-        drop((streams, extra));
+        // The rest of one that is larger than the socket holds. A write fails where the keeper gave up; then it may have
+        // said why.
+        let _ = commands.write_all(&order[said..]).await;
         let mut statuses = Statuses::new(statuses);
         let pid = match statuses.next().await {
             Some(Status::Started { pid }) => pid,
@@ -114,21 +116,14 @@ fn order_of(launch: Launch) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
     Ok((bytes, launch.extra_fds))
 }
 
-/// The descriptors go with the first bytes, which the fresh socket always has room for; the rest follows as it is read.
-async fn give_order(socket: &mut OwnedWriteHalf, order: &[u8], streams: &Streams, extra: &[OwnedFd]) -> io::Result<()> {
+/// Sends the descriptors with as much of the order as the fresh socket takes, and says how much that was.
+fn give_order(socket: &StdUnixStream, order: &[u8], streams: &Streams, extra: &[OwnedFd]) -> io::Result<usize> {
     let mut fds: Vec<BorrowedFd<'_>> = vec![streams.stdin.as_fd(), streams.stdout.as_fd(), streams.stderr.as_fd()];
     fds.extend(extra.iter().map(AsFd::as_fd));
-    let (length, rest) = order.split_at(4);
-    let stream: &UnixStream = socket.as_ref();
-    stream
-        .async_io(Interest::WRITABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MAX_EXTRA_FDS))];
-            let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-            Ok(sendmsg(stream, &[IoSlice::new(length)], &mut ancillary, SendFlags::NOSIGNAL)?)
-        })
-        .await?;
-    socket.write_all(rest).await
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3 + MAX_EXTRA_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    Ok(sendmsg(socket, &[IoSlice::new(order)], &mut ancillary, SendFlags::NOSIGNAL)?)
 }
 
 /// What the keeper says, line by line.

@@ -9,3 +9,6 @@ pub mod pack;
 pub mod report;
 pub mod run;
 pub mod trace;
+
+#[cfg(test)]
+mod schema;

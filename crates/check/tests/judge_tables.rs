@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use pintle_check::cel::InProcess;
+use pintle_check::judge::{Judgement, Outcome, ScenarioEvidence, ScenarioRun, SkipReason, judge};
 use pintle_check::pack::{Level, Pack};
 
-use script::{depends, judge_alone, outcomes, sections};
+use script::{sections, trace};
 
 fn pack() -> Pack {
     Pack::embedded().expect("the built-in pack loads")
@@ -122,4 +123,29 @@ fn every_requirement_can_pass_and_can_fail() {
 fn there_is_a_file_for_each_scenario() {
     let ids: Vec<String> = pack().scenarios.into_iter().map(|scenario| scenario.id).collect();
     assert_eq!(ids, SCENARIOS);
+}
+
+/// The judgement over one scenario alone.
+fn judge_alone(pack: &Pack, scenario: &str, lines: &[String], evaluator: &mut InProcess) -> Judgement {
+    let run = ScenarioRun::Traced(trace(pack, scenario, lines));
+    let evidence = [ScenarioEvidence { id: scenario.to_owned(), run }];
+    judge(pack, &evidence, evaluator)
+}
+
+/// Outcomes by requirement, in the words of the files.
+fn outcomes(judgement: &Judgement) -> BTreeMap<String, String> {
+    let word = |outcome: &Outcome| match outcome {
+        Outcome::Skipped(SkipReason::BlockedBy(id)) => format!("blocked:{id}"),
+        Outcome::Skipped(reason) => reason.to_string(),
+        Outcome::Inconclusive(fault) => format!("inconclusive:{}", fault.as_str()),
+        other => other.as_str().to_owned(),
+    };
+    judgement.results.iter().map(|result| (result.id.clone(), word(&result.outcome))).collect()
+}
+
+/// True when `id` depends on `on`, directly or by way of others.
+fn depends(pack: &Pack, id: &str, on: &str) -> bool {
+    pack.requirements()
+        .find(|(_, requirement)| requirement.id == id)
+        .is_some_and(|(_, requirement)| requirement.depends.iter().any(|next| next == on || depends(pack, next, on)))
 }

@@ -305,3 +305,52 @@ pub static FUNCTIONS: [Function; 6] = [
         doc: "the list at such a path, or an empty one where there is no list; never an error",
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// The tables of the documentation, as the code says them.
+    fn tables() -> [(&'static str, String); 3] {
+        let mut variables = String::from("| name | type | what it is |\n| --- | --- | --- |\n");
+        for variable in VARIABLES.iter() {
+            writeln!(variables, "| `{}` | {} | {} |", variable.name, variable.ty.name(), variable.doc)
+                .expect("a string");
+        }
+        let mut functions = String::from("| function | gives |\n| --- | --- |\n");
+        for function in &FUNCTIONS {
+            writeln!(functions, "| `{}` | {} |", function.signature, function.doc).expect("a string");
+        }
+        let mut records = String::new();
+        for record in RECORDS {
+            writeln!(records, "`{}`:\n\n| field | type | what it says |\n| --- | --- | --- |", record.name)
+                .expect("a string");
+            for field in record.fields {
+                writeln!(records, "| `{}` | {} | {} |", field.name, field.ty.name(), field.doc).expect("a string");
+            }
+            records.push('\n');
+        }
+        [("variables", variables), ("functions", functions), ("records", records.trim_end().to_owned() + "\n")]
+    }
+
+    /// `PINTLE_UPDATE_SCHEMAS=1 cargo test -p pintle-check documented` writes the tables.
+    #[test]
+    fn every_variable_function_and_field_is_documented() {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/packs.md");
+        let mut text = std::fs::read_to_string(&path).expect("the document is there");
+        for (name, table) in tables() {
+            let begin = format!("<!-- {name} -->\n");
+            let start = text.find(&begin).expect("the table's mark") + begin.len();
+            let end = start + text[start..].find("<!-- end -->").expect("the table's end");
+            if std::env::var_os("PINTLE_UPDATE_SCHEMAS").is_some() {
+                text.replace_range(start..end, &table);
+                std::fs::write(&path, &text).expect("the document can be written");
+            } else {
+                assert_eq!(&text[start..end], table, "docs/packs.md, {name}");
+            }
+        }
+    }
+}

@@ -133,6 +133,7 @@ fn apply_dependencies(pack: &Pack, merged: &mut BTreeMap<&str, Merged<'_>>) {
         let Some(merged) = merged.get_mut(id.as_str()) else { continue };
         let detail = match &reason {
             SkipReason::BlockedBy(root) => format!("means nothing unless {root} is met"),
+            SkipReason::NotAdvertised => "what it depends on is not advertised".to_owned(),
             _ => "the agent wants the user to authenticate first".to_owned(),
         };
         merged.local = Local::settled(Outcome::Skipped(reason), detail);
@@ -149,6 +150,7 @@ fn cause(id: &str, depends: &BTreeMap<&str, &[String]>, merged: &BTreeMap<&str, 
         match merged.get(dependency.as_str())?.local.outcome {
             Outcome::Pass | Outcome::Warn => None,
             Outcome::Skipped(SkipReason::AuthRequired) => Some(SkipReason::AuthRequired),
+            Outcome::Skipped(SkipReason::NotAdvertised) => Some(SkipReason::NotAdvertised),
             _ => Some(SkipReason::BlockedBy(dependency.clone())),
         }
     })

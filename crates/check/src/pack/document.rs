@@ -249,7 +249,9 @@ fn requirement(source: Source<'_>, value: Spanned<DeValue<'_>>) -> Result<Requir
     if let DeValue::Table(table) = value.get_ref() {
         for (key, value) in table {
             let lines = match value.get_ref() {
-                DeValue::Array(items) => items.iter().map(|item| source.content_line(&item.span())).collect(),
+                DeValue::Array(items) if !items.is_empty() => {
+                    items.iter().map(|item| source.content_line(&item.span())).collect()
+                }
                 _ => vec![source.content_line(&value.span())],
             };
             members.insert(key.get_ref().to_string(), lines);

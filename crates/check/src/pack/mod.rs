@@ -6,10 +6,14 @@ mod error;
 mod load;
 mod model;
 mod steps;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 pub use document::FILE_MAX_BYTES;
 pub use error::{LoadError, LoadProblem};
+#[cfg(test)]
+pub(crate) use load::parse_scenario;
 pub use load::{DEFAULT_PACK, Pack};
 pub use model::{
     Callbacks, ElicitationPolicy, FsPolicy, Level, Manifest, PACK_SCHEMA, PermissionPolicy, Plan, Prompt, Requirement,

@@ -11,6 +11,7 @@ pub const REPORT_SCHEMA: &str = "pintle.report.v1";
 
 /// A report. Members that a reader does not know may be added in later versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// Always [`REPORT_SCHEMA`].
     pub schema: String,
@@ -46,6 +47,7 @@ pub struct Report {
 
 /// A problem of the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProblemSection {
     /// `agent_did_not_start` or `authentication_needed`.
     pub kind: String,
@@ -61,6 +63,7 @@ pub struct ProblemSection {
 
 /// This program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PintleSection {
     /// Its version.
     pub version: String,
@@ -68,6 +71,7 @@ pub struct PintleSection {
 
 /// The pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PackSection {
     /// Its name.
     pub name: String,
@@ -81,6 +85,7 @@ pub struct PackSection {
 
 /// The agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AgentSection {
     /// Its command line.
     pub argv: Vec<String>,
@@ -96,6 +101,7 @@ pub struct AgentSection {
 
 /// The driver.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DriverSection {
     /// Its name.
     pub name: String,
@@ -110,6 +116,7 @@ pub struct DriverSection {
 
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HostSection {
     /// `linux`, `macos`, `windows`.
     pub os: String,
@@ -121,6 +128,7 @@ pub struct HostSection {
 
 /// How many requirements had each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CountsSection {
     /// Passed.
     pub pass: usize,
@@ -136,6 +144,7 @@ pub struct CountsSection {
 
 /// One requirement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RequirementItem {
     /// Its id.
     pub id: String,
@@ -176,6 +185,7 @@ pub struct RequirementItem {
 
 /// An entry that proves an outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EvidenceItem {
     /// Position in the trace of the scenario.
     pub index: usize,
@@ -201,6 +211,7 @@ pub struct EvidenceItem {
 
 /// How long it took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TimingSection {
     /// When the run began, RFC 3339; empty when it is not known.
     pub started: String,
@@ -212,6 +223,7 @@ pub struct TimingSection {
 
 /// How long a scenario took.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ScenarioTiming {
     /// The scenario.
     pub id: String,

@@ -168,11 +168,38 @@ impl Page {
         }
         items.sort_by_key(|item| weight(item));
         self.line(&self.bold("Needs attention"));
-        for item in items {
+        let mut told: Vec<&RequirementItem> = Vec::new();
+        for item in &items {
+            if told.iter().any(|other| same_cause(other, item)) {
+                continue;
+            }
             self.line("");
-            self.item(item);
+            let alike: Vec<&str> =
+                items.iter().filter(|other| same_cause(other, item)).map(|other| other.id.as_str()).collect();
+            if alike.len() > 2 {
+                self.open_group(item, &alike);
+                told.push(item);
+            } else {
+                self.item(item);
+            }
         }
         self.line("");
+    }
+
+    /// Several requirements that one cause left open: one block, not one each.
+    fn open_group(&mut self, item: &RequirementItem, ids: &[&str]) {
+        self.line(&format!("{} {}", self.paint(MAGENTA, "OPEN"), self.bold(&format!("{} requirements", ids.len()))));
+        let scenario = item.scenario.clone().unwrap_or_default();
+        for (name, text) in [
+            ("open", item.detail.as_str()),
+            ("fault", item.reason.as_deref().unwrap_or_default()),
+            ("scenario", &scenario),
+        ] {
+            self.line(&format!("     {} {}", self.paint(DIM, &format!("{name:<8}")), plain(text)));
+        }
+        for row in ids.chunks(4) {
+            self.line(&format!("       {}", plain(&row.join("  "))));
+        }
     }
 
     fn item(&mut self, item: &RequirementItem) {
@@ -302,6 +329,12 @@ fn weight(item: &RequirementItem) -> Option<(u8, Level)> {
         "warn" => Some((3, item.level)),
         _ => None,
     }
+}
+
+/// Two requirements could not be judged for one and the same reason.
+fn same_cause(a: &RequirementItem, b: &RequirementItem) -> bool {
+    let cause = |item: &RequirementItem| (item.detail.clone(), item.reason.clone(), item.scenario.clone());
+    a.outcome == "inconclusive" && b.outcome == "inconclusive" && cause(a) == cause(b)
 }
 
 fn add(counts: &mut CountsSection, outcome: &str) {

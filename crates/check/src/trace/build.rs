@@ -359,7 +359,7 @@ fn match_replies(entries: &mut [Entry], plan: &Plan) -> HashMap<usize, u64> {
                 entries[request].answered = Some(at);
                 replies.insert(request, 1);
                 last.insert(key, request);
-            } else if let Some(request) = last.get(&key) {
+            } else if let Some(request) = last.get(&key).filter(|_| key.1 != "null") {
                 *replies.entry(*request).or_default() += 1;
             }
         } else if let Some(id) = expected_id(entry, plan) {

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pintle_check::cel::InProcess;
-use pintle_check::judge::{Judgement, Outcome, ScenarioEvidence, ScenarioRun, SkipReason, judge};
 use pintle_check::observation::{
     AcpFrame, AgentDescendants, AgentExit, AgentStart, AgentStderr, Descendant, Direction, ExitPhase, Observation,
     StepReport, StepStatus,
@@ -112,31 +110,6 @@ pub(crate) fn trace(pack: &Pack, scenario: &str, lines: &[String]) -> Arc<Trace>
         builder.push(&observation, &mut |_| None);
     }
     Arc::new(builder.finish())
-}
-
-/// The judgement over one scenario alone.
-pub(crate) fn judge_alone(pack: &Pack, scenario: &str, lines: &[String], evaluator: &mut InProcess) -> Judgement {
-    let run = ScenarioRun::Traced(trace(pack, scenario, lines));
-    let evidence = [ScenarioEvidence { id: scenario.to_owned(), run }];
-    judge(pack, &evidence, evaluator)
-}
-
-/// Outcomes by requirement, in the words of the files.
-pub(crate) fn outcomes(judgement: &Judgement) -> BTreeMap<String, String> {
-    let word = |outcome: &Outcome| match outcome {
-        Outcome::Skipped(SkipReason::BlockedBy(id)) => format!("blocked:{id}"),
-        Outcome::Skipped(reason) => reason.to_string(),
-        Outcome::Inconclusive(fault) => format!("inconclusive:{}", fault.as_str()),
-        other => other.as_str().to_owned(),
-    };
-    judgement.results.iter().map(|result| (result.id.clone(), word(&result.outcome))).collect()
-}
-
-/// True when `id` depends on `on`, directly or by way of others.
-pub(crate) fn depends(pack: &Pack, id: &str, on: &str) -> bool {
-    pack.requirements()
-        .find(|(_, requirement)| requirement.id == id)
-        .is_some_and(|(_, requirement)| requirement.depends.iter().any(|next| next == on || depends(pack, next, on)))
 }
 
 struct Script<'a> {

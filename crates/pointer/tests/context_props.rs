@@ -32,7 +32,7 @@ request: one JSON object on stdin: schema_version 3, session_id, expected_genera
 pointer_bytes: 17
 pointer:
 | Goal: a
-| 
+|\x20
 | Next: b
 context, not a request: the user's newest message decides
 END_TASK_POINTER_V2";

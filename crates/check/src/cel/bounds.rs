@@ -1,6 +1,6 @@
 //! Limits that hold before anything parses an expression, found by a scan that does not recurse.
 
-use super::check::{ExpressionError, Problem};
+use super::error::{ExpressionError, Problem};
 
 /// Longest expression in bytes.
 pub const MAX_EXPRESSION_BYTES: usize = 4096;

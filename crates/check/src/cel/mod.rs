@@ -7,6 +7,7 @@
 
 mod bounds;
 mod check;
+mod error;
 mod evaluate;
 mod functions;
 mod types;
@@ -14,7 +15,8 @@ mod value;
 mod worker;
 
 pub use bounds::{MAX_COMPREHENSION_DEPTH, MAX_EXPRESSION_BYTES, MAX_NESTING, MAX_OPERATORS, MAX_SELECTIONS};
-pub use check::{ExpressionError, Scope, check};
+pub use check::{Scope, check};
+pub use error::{ExpressionError, Problem};
 pub use evaluate::{Answer, EvalError, Evaluator, InProcess, MAX_TEXT_BYTES, Want};
 pub use types::{FUNCTIONS, Field, Function, RECORDS, Record, Ty, VARIABLES, Variable};
 pub use worker::{ServeError, Worker, WorkerConfig, serve};

@@ -8,6 +8,7 @@ pub mod deaths;
 pub mod faulty;
 #[cfg(unix)]
 mod sys;
+pub mod usage;
 pub mod vectors;
 
 #[cfg(unix)]

@@ -20,7 +20,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 #[cfg(unix)]
-pub use child::{Child, child};
+pub use child::{Child, ChildWatch, child};
 pub use intercept::{Direction, Intercept, Verdict, intercept};
 pub use memory::{MEMORY_PIPE_BYTES, Memory, memory};
 #[cfg(target_os = "linux")]

@@ -1,0 +1,60 @@
+//! The agent of the ACP workloads: sessions, pings, and turns of as many updates as the prompt says.
+//!
+//! The first text block of a prompt is `"<count> <burst|yield>"`. `_bench/ping {n}` answers `{n}`; `_bench/rss` answers the
+//! peak memory and the CPU time of this process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pintle_sdk::acp::types::{NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, Raw};
+use pintle_sdk::acp::{Agent, Ctx, Error, RawJson, Turn, serve};
+use pintle_sdk::transport::stdio;
+
+const TEXT: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+#[derive(Default)]
+struct Bench {
+    sessions: AtomicU64,
+}
+
+impl Agent for Bench {
+    async fn new_session(&self, _: NewSessionRequest, _: &Ctx) -> Result<NewSessionResponse, Error> {
+        let n = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(NewSessionResponse::new(format!("sess-{n:08}")))
+    }
+
+    async fn prompt(&self, request: PromptRequest, turn: &Turn) -> Result<PromptResponse, Error> {
+        let text = request.text();
+        let (count, mode) = text.split_once(' ').unwrap_or((&text, "burst"));
+        for _ in 0..count.parse().unwrap_or(0) {
+            turn.agent_text(TEXT).await?;
+            if mode == "yield" {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(PromptResponse::end_turn())
+    }
+
+    async fn ext_request(&self, method: &str, params: Option<RawJson>, _: &Ctx) -> Result<Raw, Error> {
+        match method {
+            "_bench/ping" => {
+                let params = params.unwrap_or_else(RawJson::empty_object);
+                Raw::parse(params.as_str()).map_err(|_| Error::internal_error())
+            }
+            "_bench/rss" => Ok(Raw::from(serde_json::json!({
+                "hwm_kib": pintle_testkit::usage::peak_memory_kib(),
+                "cpu_ms": pintle_testkit::usage::cpu_ms(),
+            }))),
+            _ => Err(Error::method_not_found(method)),
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut builder = match std::env::args().nth(1).as_deref() {
+        Some("mt") => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    let runtime = builder.worker_threads(2).enable_all().build()?;
+    runtime.block_on(serve(Bench::default(), stdio()))?;
+    Ok(())
+}

@@ -654,6 +654,9 @@ impl<W> AgentEnd<W> {
     }
 
     fn apply(&mut self, now: Instant, session: SessionKey, effects: Vec<Effect<RequestKey, OutId, Answer>>) {
+        if effects.is_empty() {
+            return;
+        }
         let mut ended = false;
         for effect in effects {
             match effect {

@@ -9,6 +9,8 @@ mod hook;
 mod import;
 mod install;
 mod list;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod moving;
 mod publish;
 mod roots;
@@ -60,6 +62,9 @@ pub(crate) enum TaskCommand {
     Uninstall(install::UninstallArgs),
     /// Undo one install or uninstall.
     Rollback(install::RollbackArgs),
+    /// Serve the tools task_get, task_publish and task_clear over MCP, on standard input and output.
+    #[cfg(feature = "mcp")]
+    Mcp(mcp::McpArgs),
     /// Answer an agent's hook: its JSON on standard input, the answer on standard output.
     Hook(hook::HookArgs),
 }
@@ -121,6 +126,8 @@ pub(crate) fn run(command: &TaskCommand, program: &OsStr) -> Exit {
         TaskCommand::Uninstall(args) => install::uninstall(args),
         TaskCommand::Rollback(args) => install::rollback(args),
         TaskCommand::Publish(args) => publish::publish(args),
+        #[cfg(feature = "mcp")]
+        TaskCommand::Mcp(args) => mcp::mcp(args),
         TaskCommand::Hook(args) => hook::hook(args, program),
     };
     match result {

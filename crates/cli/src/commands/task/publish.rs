@@ -70,7 +70,10 @@ pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CommandError> {
         .map_err(|error| failed("input", format!("read standard input: {error}")))?;
     let published = PublishRequest::decode(&input.bytes)
         .map_err(|error| Refused::new(error.code(), error))
-        .and_then(|request| publish_request(args.root.clone(), args.agent, &request));
+        .and_then(|request| {
+            check_session_variable(args.agent, &request.session_id)?;
+            publish_request(args.root.clone(), args.agent, &request)
+        });
     match published {
         Ok(state) => {
             print(&format!("{}\n", success_receipt(&state)))?;
@@ -83,13 +86,12 @@ pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CommandError> {
     }
 }
 
-/// What the command and the MCP tool do with a request: compare the session variable, find the root, publish.
+/// What the command and the MCP tool do with a request: find the root, publish.
 pub(super) fn publish_request(
     root: Option<PathBuf>,
     agent: Option<Agent>,
     request: &PublishRequest,
 ) -> Result<State, Refused> {
-    check_session_variable(agent, &request.session_id)?;
     let root = root_with(&Where { root, agent }, &request.session_id)
         .map_err(|error| Refused::new(Code::StateIo, error.message()))?;
     let mut locked = PointerStore::new(&RealFs, root).lock(&request.session_id, PUBLISH_LOCK_WAIT)?;

@@ -5,15 +5,25 @@ answer is the text in MOCK_TEXT. When the newest user text contains `wait_for_ca
 a time until the caller hangs up, at most MAX_HOLD_S seconds, so that a cancel in the middle of a turn has something to
 cancel. Each request is appended to the log as one JSON line.
 
+It can call tools, for the task pointer: `publish_by_tool TEXT` in the newest user text calls the tool whose name
+contains `task_publish`, `publish_by_shell TEXT` runs the `publisher:` line through the shell tool, both with the values
+of the newest TASK_POINTER_V2 block that the request holds. The answer after a tool's result is plain text again.
+
+`POST /mock {"input_tokens": N, "for_requests": K}` sets the number of input tokens that the next K answers report
+(every later one without K), so that a caller can bring about an automatic compaction.
+
 usage: mock_model.py PORT_FILE LOG_FILE    (binds a free port of 127.0.0.1 and writes its number to PORT_FILE)
 """
 
 import gzip
 import json
 import os
+import re
+import shlex
 import sys
 import threading
 import time
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TEXT = os.environ.get("MOCK_TEXT", "Hello from the mock model.")
@@ -22,6 +32,131 @@ MAX_HOLD_S = 30
 MAX_BODY_BYTES = 64 << 20
 LOCK = threading.Lock()
 LOG_FILE = ""
+TOKENS = {"now": INPUT_TOKENS, "left": -1}
+BLOCK = re.compile(r"TASK_POINTER_V2(?:_BOOTSTRAP)?\nstatus: .*?END_TASK_POINTER_V2", re.S)
+DIRECTIVE = re.compile(r"publish_by_(tool|shell) ([^\n<]+)")
+SHELL_TOOLS = ("exec_command", "shell_command", "local_shell", "shell", "run_shell_command", "bash")
+
+
+def leaves(value):
+    """Every string in a JSON value, in order, but for the words that say what kind of object it is."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from leaves(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name not in ("type", "role"):
+                yield from leaves(item)
+
+
+def messages_of(body):
+    messages = body.get("messages") or body.get("input") or body.get("contents") or []
+    return messages if isinstance(messages, list) else [{"role": "user", "content": messages}]
+
+
+def blocks(value):
+    """The TASK_POINTER_V2 blocks in a JSON value, in order, as members with their whole text."""
+    found = []
+    for text in leaves(value):
+        for block in BLOCK.findall(text):
+            lines = (line.split(": ", 1) for line in block.split("\n") if not line.startswith("| "))
+            members = {pair[0]: pair[1] for pair in lines if len(pair) == 2}
+            found.append({**members, "block": block})
+    return found
+
+
+def newest_block(body):
+    """The block that counts: of the session and generation of the last one, the highest revision; its publisher may be
+    that of an older, full one."""
+    system = {name: body.get(name) for name in ("system", "instructions", "systemInstruction")}
+    found = blocks(system) + blocks(messages_of(body))
+    if not found:
+        return None
+    last = found[-1]
+    same = [b for b in found if all(b.get(name) == last.get(name) for name in ("session", "generation"))]
+    newest = max(same, key=lambda b: int(b.get("revision", 0)))
+    named = [b["publisher"] for b in found if not b.get("publisher", "as in").startswith("as in")]
+    return {**newest, "publisher": named[-1] if named else None}
+
+
+def is_tool_result(message):
+    if not isinstance(message, dict):
+        return False
+    if message.get("role") == "tool" or str(message.get("type", "")).endswith("_output"):
+        return True
+    parts = message.get("content") or message.get("parts") or []
+    return isinstance(parts, list) and any(
+        isinstance(part, dict) and (part.get("type") == "tool_result" or "functionResponse" in part) for part in parts
+    )
+
+
+def directive(body):
+    """What the newest user text asks for: ("tool" or "shell", TEXT). Nothing once a tool has answered.
+
+    Contexts of hooks and reminders of the agent stand beside the text or behind it, and are passed over.
+    """
+    for message in reversed(messages_of(body)):
+        if not isinstance(message, dict) or is_tool_result(message) or message.get("role") in ("assistant", "model"):
+            return None
+        texts = [text for text in leaves(message.get("content") or message.get("parts")) if text.strip()]
+        asked = [match for text in texts for match in DIRECTIVE.findall(text)]
+        if asked:
+            return asked[-1][0], asked[-1][1].strip()
+        if any(not text.lstrip().startswith("<") and not blocks(text) for text in texts):
+            return None
+    return None
+
+
+def tools_of(body):
+    """The declared tools: name and parameter schema, with the namespace where there is one."""
+    for tool in body.get("tools") or []:
+        declared = tool.get("functionDeclarations") or tool.get("tools")
+        for one in declared or [tool.get("function") or tool]:
+            schema = one.get("parameters") or one.get("input_schema") or one.get("parametersJsonSchema") or {}
+            space = tool.get("name") if tool.get("type") == "namespace" else None
+            yield one.get("name") or tool.get("type") or "", schema, space
+
+
+def request_of(block, text):
+    absent = block.get("task_id") is None
+    return {
+        "schema_version": 3,
+        "session_id": block.get("session"),
+        "expected_generation": block.get("generation"),
+        "expected_revision": int(block.get("revision", 0)),
+        "task_id": str(uuid.uuid4()) if absent else block["task_id"],
+        "target_status": "CLEAN",
+        "pointer_text": text.replace("\\n", "\n"),
+    }
+
+
+def shell_arguments(schema, command):
+    members = schema.get("properties") or {}
+    name = "cmd" if "cmd" in members else "command"
+    as_list = members.get(name, {}).get("type") == "array"
+    arguments = {name: ["bash", "-c", command] if as_list else command}
+    for other in schema.get("required") or []:
+        kind = members.get(other, {}).get("type")
+        arguments.setdefault(other, False if kind == "boolean" else 30 if kind in ("number", "integer") else "publish")
+    return arguments
+
+
+def call_of(body):
+    """The tool call to answer with: (name, arguments, namespace), or nothing."""
+    asked, block = directive(body), newest_block(body)
+    if not asked or not block:
+        return None
+    kind, text = asked
+    request = request_of(block, text)
+    for name, schema, space in tools_of(body):
+        if kind == "tool" and "task_publish" in name:
+            return name, request, space
+        if kind == "shell" and name.lower() in SHELL_TOOLS:
+            line = f"printf %s {shlex.quote(json.dumps(request))} | {block.get('publisher')}"
+            return name, shell_arguments(schema, line), space
+    return None
 
 
 def last_user_text(body):
@@ -59,6 +194,16 @@ class Model(BaseHTTPRequestHandler):
             return json.loads(raw) if raw else {}
         except ValueError:
             return {}
+
+    def usage(self):
+        """The input tokens to report in this answer."""
+        with LOCK:
+            tokens = TOKENS["now"]
+            if TOKENS["left"] > 0:
+                TOKENS["left"] -= 1
+                if TOKENS["left"] == 0:
+                    TOKENS.update(now=INPUT_TOKENS, left=-1)
+            return tokens
 
     def record(self, body):
         with LOCK, open(LOG_FILE, "a", encoding="utf-8") as log:
@@ -103,6 +248,10 @@ class Model(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.read_body()
+        if self.path == "/mock":
+            TOKENS.update(now=int(body.get("input_tokens", INPUT_TOKENS)), left=int(body.get("for_requests", -1)))
+            self.send_json({})
+            return
         self.record(body)
         hold = "wait_for_cancel" in last_user_text(body)
         path = self.path
@@ -117,32 +266,42 @@ class Model(BaseHTTPRequestHandler):
                 part = {"type": "input_text", "text": "compacted summary"}
                 self.send_json({"output": [{"type": "message", "role": "user", "content": [part]}]})
             elif "responses" in path:
-                self.responses(hold)
+                self.answer_responses(body, hold)
             elif "messages" in path:
                 self.messages(body, hold)
             elif "enerateContent" in path:
-                self.generate(hold)
+                self.generate(body, hold)
             else:
                 self.send_json({})
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
     def chat(self, body, hold):
-        usage = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": 3, "total_tokens": INPUT_TOKENS + 3}
+        tokens, call = self.usage(), call_of(body)
+        usage = {"prompt_tokens": tokens, "completion_tokens": 3, "total_tokens": tokens + 3}
         base = {"id": "c1", "created": 1, "model": body.get("model", "mock")}
+        reason = "tool_calls" if call else "stop"
+        message = {"role": "assistant", "content": None if call else TEXT}
+        if call:
+            function = {"name": call[0], "arguments": json.dumps(call[1])}
+            ids = {"index": 0, "id": f"call_{uuid.uuid4().hex}"}
+            message["tool_calls"] = [{**ids, "type": "function", "function": function}]
         if not body.get("stream"):
-            choice = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
+            choice = {"index": 0, "message": message, "finish_reason": reason}
             self.send_json({**base, "object": "chat.completion", "choices": [choice], "usage": usage})
             return
         self.start_stream()
         chunk = {**base, "object": "chat.completion.chunk"}
-        for word in self.words(hold):
+        for word in () if call else self.words(hold):
             delta = {"role": "assistant", "content": word}
             self.event({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-        self.event({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage})
+        if call:
+            self.event({**chunk, "choices": [{"index": 0, "delta": message, "finish_reason": None}]})
+        self.event({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")
 
-    def responses(self, hold):
+    def answer_responses(self, body, hold):
+        tokens, call = self.usage(), call_of(body)
         self.start_stream()
         ids = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
 
@@ -155,31 +314,47 @@ class Model(BaseHTTPRequestHandler):
             self.event({"type": kind, **members}, kind)
 
         send("response.created", response={"id": "resp_1"})
-        send("response.output_item.added", output_index=0, item=item("", "in_progress"))
-        whole = ""
-        for word in self.words(hold):
-            whole += word
-            send("response.output_text.delta", **ids, delta=word)
-        send("response.output_item.done", output_index=0, item=item(whole, "completed"))
+        if call:
+            output = {
+                "type": "function_call",
+                "id": f"fc_{uuid.uuid4().hex}",
+                "call_id": f"call_{uuid.uuid4().hex}",
+                "name": call[0],
+                "arguments": json.dumps(call[1]),
+                "status": "completed",
+            }
+            if call[2]:
+                output["namespace"] = call[2]
+            begun = {**output, "arguments": "", "status": "in_progress"}
+            send("response.output_item.added", output_index=0, item=begun)
+        else:
+            send("response.output_item.added", output_index=0, item=item("", "in_progress"))
+            whole = ""
+            for word in self.words(hold):
+                whole += word
+                send("response.output_text.delta", **ids, delta=word)
+            output = item(whole, "completed")
+        send("response.output_item.done", output_index=0, item=output)
         usage = {
-            "input_tokens": INPUT_TOKENS,
+            "input_tokens": tokens,
             "input_tokens_details": {"cached_tokens": 0},
             "output_tokens": 5,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": INPUT_TOKENS + 5,
+            "total_tokens": tokens + 5,
         }
-        done = {"id": "resp_1", "status": "completed", "output": [item(whole, "completed")], "usage": usage}
+        done = {"id": "resp_1", "status": "completed", "output": [output], "usage": usage}
         send("response.completed", response=done)
 
     def messages(self, body, hold):
+        tokens, call = self.usage(), call_of(body)
         usage = {
-            "input_tokens": INPUT_TOKENS,
+            "input_tokens": tokens,
             "output_tokens": 5,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
         }
         message = {
-            "id": "msg_1",
+            "id": f"msg_{uuid.uuid4().hex}",
             "type": "message",
             "role": "assistant",
             "model": body.get("model", "mock"),
@@ -188,8 +363,12 @@ class Model(BaseHTTPRequestHandler):
             "stop_sequence": None,
             "usage": usage,
         }
+        reason = "tool_use" if call else "end_turn"
+        content = {"type": "text", "text": TEXT}
+        if call:
+            content = {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": call[0], "input": call[1]}
         if not body.get("stream"):
-            self.send_json({**message, "content": [{"type": "text", "text": TEXT}], "stop_reason": "end_turn"})
+            self.send_json({**message, "content": [content], "stop_reason": reason})
             return
         self.start_stream()
 
@@ -197,27 +376,37 @@ class Model(BaseHTTPRequestHandler):
             self.event({"type": kind, **members}, kind)
 
         send("message_start", message=message)
-        send("content_block_start", index=0, content_block={"type": "text", "text": ""})
-        for word in self.words(hold):
-            send("content_block_delta", index=0, delta={"type": "text_delta", "text": word})
+        if call:
+            send("content_block_start", index=0, content_block={**content, "input": {}})
+            partial = json.dumps(call[1])
+            send("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": partial})
+        else:
+            send("content_block_start", index=0, content_block={"type": "text", "text": ""})
+            for word in self.words(hold):
+                send("content_block_delta", index=0, delta={"type": "text_delta", "text": word})
         send("content_block_stop", index=0)
-        ended = {"stop_reason": "end_turn", "stop_sequence": None}
+        ended = {"stop_reason": reason, "stop_sequence": None}
         send("message_delta", delta=ended, usage={"output_tokens": 5})
         send("message_stop")
 
-    def generate(self, hold):
+    def generate(self, body, hold):
+        tokens, call = self.usage(), call_of(body)
+
         def piece(text, reason):
-            candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "index": 0}
+            parts = [{"text": text}]
+            if call and reason:
+                parts = [{"functionCall": {"name": call[0], "args": call[1]}}]
+            candidate = {"content": {"role": "model", "parts": parts}, "index": 0}
             if reason:
                 candidate["finishReason"] = reason
-            usage = {"promptTokenCount": INPUT_TOKENS, "candidatesTokenCount": 3, "totalTokenCount": INPUT_TOKENS + 3}
+            usage = {"promptTokenCount": tokens, "candidatesTokenCount": 3, "totalTokenCount": tokens + 3}
             return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "mock"}
 
         if "stream" not in self.path:
             self.send_json(piece(TEXT, "STOP"))
             return
         self.start_stream()
-        for word in self.words(hold):
+        for word in () if call else self.words(hold):
             self.event(piece(word, None))
         self.event(piece("", "STOP"))
 

@@ -136,7 +136,7 @@ pub fn remove_leftovers(fs: &dyn Fs, path: &Path) -> Result<usize, FsError> {
     let dir = fsx::parent(path);
     let mut removed = 0;
     for entry in fsx::read_dir(fs, dir)? {
-        if entry.kind == FileKind::File && is_temp_of(&entry.name, path) {
+        if entry.kind == FileKind::File && is_temp(&entry.name, path) {
             fsx::remove_file(fs, &dir.join(&entry.name))?;
             removed += 1;
         }
@@ -196,7 +196,8 @@ fn temp_path(path: &Path) -> Result<PathBuf, ReplaceError> {
     Ok(path.with_file_name(name))
 }
 
-fn is_temp_of(name: &OsStr, path: &Path) -> bool {
+/// Whether a name is that of a temporary file of `path`.
+pub(crate) fn is_temp(name: &OsStr, path: &Path) -> bool {
     let (Some(name), Some(target)) = (name.to_str(), path.file_name().and_then(OsStr::to_str)) else { return false };
     name.strip_prefix('.')
         .and_then(|rest| rest.strip_prefix(target))

@@ -13,6 +13,7 @@
 //! | [`evidence`] | what a run recorded can be judged again, and shows when it was touched |
 //! | [`sanitise`] | what is kept has passed the sanitiser |
 //! | [`home`] | where things are kept |
+//! | [`place`] | what file system a directory is on, and what endangers it there |
 //! | [`settings`] | edits of other programs' files: all or none, with a backup |
 
 pub mod atomic;
@@ -22,6 +23,7 @@ mod fs;
 pub mod fsx;
 pub mod home;
 pub mod lock;
+pub mod place;
 pub mod pointer;
 pub mod sanitise;
 pub mod settings;

@@ -392,7 +392,7 @@ pub(super) fn places(groups: &[Json], shape: HookShape, agent: Agent) -> Vec<(us
 }
 
 /// A handler is ours when it runs our hook command for this agent, in whichever form and from whichever path.
-fn is_ours(handler: &Json, agent: Agent) -> bool {
+pub(super) fn is_ours(handler: &Json, agent: Agent) -> bool {
     let args = handler.get("args").and_then(Json::as_list).unwrap_or_default();
     let words: Vec<&str> = args.iter().filter_map(Json::as_text).collect();
     if let ["task" | "pointer", "hook", "--agent", name, ..] = words.as_slice() {

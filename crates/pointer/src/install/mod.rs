@@ -12,6 +12,7 @@
 mod change;
 mod error;
 mod hosts;
+mod installed;
 mod json_edit;
 mod plugin;
 mod rules;
@@ -22,6 +23,7 @@ mod trust;
 pub use change::{Change, Edited, HookShape, Note, Presence, Target, TargetRole};
 pub use error::{EditError, EditFault};
 pub use hosts::{Dirs, Host};
+pub use installed::{Installed, hooks_switch, installed_server};
 pub use json_edit::{Json, JsonDoc, SETTINGS_MAX_BYTES, Step};
 pub use rules::{RULES_BEGIN, RULES_END};
 pub use setup::{MCP_SERVER, Setup};

@@ -64,6 +64,19 @@ pub(super) fn uninstall(current: Vec<u8>) -> Result<Option<Vec<u8>>, EditError> 
     Ok(if is_ours(&current) { None } else { Some(current) })
 }
 
+/// The command that our plugin runs, program first.
+pub(super) fn command(bytes: &[u8]) -> Option<Vec<String>> {
+    let text = str::from_utf8(bytes).ok().filter(|_| is_ours(bytes))?;
+    let value = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?.strip_suffix(';')?;
+        serde_json::from_str::<serde_json::Value>(line).ok()
+    };
+    let program = value("const PROGRAM = ")?.as_str()?.to_owned();
+    let args = value("const ARGS = ")?;
+    let args = args.as_array()?.iter().filter_map(|word| word.as_str().map(str::to_owned));
+    Some(std::iter::once(program).chain(args).collect())
+}
+
 fn is_ours(bytes: &[u8]) -> bool {
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     String::from_utf8_lossy(first).contains(MARK)

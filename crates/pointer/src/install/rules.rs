@@ -10,7 +10,8 @@ pub const RULES_END: &str = "<!-- pintle task pointer: end -->";
 /// What stands in the block. `tool` says that the MCP tools are there; without them the block names the command only.
 pub(super) fn text(tool: bool) -> String {
     let how = if tool {
-        "with the tool\n  `task_publish` (where it is missing: the `publisher:` command of the block, one JSON object on standard input)"
+        "with the tool\n  `task_publish` of the MCP server `pintle-task` (look for it where tools are found by a search; where there is none:
+  the `publisher:` command of the block, one JSON object on standard input)"
     } else {
         "with the\n  `publisher:` command of the block, one JSON object on standard input"
     };

@@ -162,9 +162,19 @@ impl Setup {
                 vec!["mcpServers", MCP_SERVER],
                 Json::map([("type", Json::text("stdio")), ("command", program), ("args", Json::texts(args))]),
             ),
-            Agent::Gemini | Agent::Qwen => member(
+            Agent::Gemini => member(
                 vec!["mcpServers", MCP_SERVER],
                 Json::map([("command", program), ("args", Json::texts(args)), ("trust", Json::bool(true))]),
+            ),
+            // Qwen Code hides the tools behind a search otherwise (measured on 0.24.4).
+            Agent::Qwen => member(
+                vec!["mcpServers", MCP_SERVER],
+                Json::map([
+                    ("command", program),
+                    ("args", Json::texts(args)),
+                    ("trust", Json::bool(true)),
+                    ("alwaysLoadTools", Json::bool(true)),
+                ]),
             ),
             Agent::Copilot => member(
                 vec!["mcpServers", MCP_SERVER],

@@ -58,6 +58,16 @@ pub(super) fn uninstall(current: &[u8]) -> Result<Vec<u8>, EditError> {
     Ok(doc.to_string().into_bytes())
 }
 
+/// The command of our server, program first.
+pub(super) fn server(bytes: &[u8]) -> Result<Option<Vec<String>>, EditError> {
+    let doc = parse(bytes)?;
+    let Some(server) = doc.get(SERVERS).and_then(|servers| servers.get(MCP_SERVER)) else { return Ok(None) };
+    let program = server.get("command").and_then(Item::as_str).unwrap_or_default().to_owned();
+    let args = server.get("args").and_then(Item::as_array);
+    let args = args.into_iter().flatten().filter_map(|word| word.as_str().map(str::to_owned));
+    Ok(Some(std::iter::once(program).chain(args).collect()))
+}
+
 /// The document. A carriage return in front of a line end would be lost by the editor, so such a file is left alone.
 pub(super) fn parse(bytes: &[u8]) -> Result<DocumentMut, EditError> {
     if bytes.len() > SETTINGS_MAX_BYTES {

@@ -16,6 +16,7 @@
 
 mod error;
 mod exclusive;
+mod inspect;
 mod list;
 mod session;
 mod terminal;
@@ -30,6 +31,7 @@ use pintle_pointer::{
 };
 
 pub use error::PointerError;
+pub use inspect::{FLAWS_MAX, Flaw, Inspection};
 pub use list::{Collected, Listed};
 pub use session::LockedSession;
 pub use terminal::{current_terminal, host_name, is_alive};

@@ -5,7 +5,9 @@ use pintle_pointer::{
     rewrite_history,
 };
 
-use super::{HISTORY_FILE, META_FILE, PointerError, PointerStore, STATE_FILE, exclusive::ExclusiveFile};
+use super::{
+    HISTORY_FILE, META_FILE, PointerError, PointerStore, STATE_FILE, exclusive::ExclusiveFile, inspect::TRASH_PREFIX,
+};
 use crate::{
     atomic::{self, Durability, ReplaceOptions},
     fs::OpenHow,
@@ -128,8 +130,8 @@ impl<'a> LockedSession<'a> {
     ///
     /// # Errors
     /// [`PointerError`].
-    pub(super) fn remove(self, random: [u8; 16]) -> Result<(), PointerError> {
-        let trash = self.store.root.join(format!(".trash-{}", hex(&random)));
+    pub fn remove(self, random: [u8; 16]) -> Result<(), PointerError> {
+        let trash = self.store.root.join(format!("{TRASH_PREFIX}{}", hex(&random)));
         fsx::rename(self.store.fs, &self.dir, &trash)?;
         fsx::sync_parent(self.store.fs, &trash)?;
         fsx::remove_tree(self.store.fs, &trash)?;

@@ -4,6 +4,7 @@
 //! parser's 2 nor a panic's 70 may reach it. Standard output is written in one piece at the end, so that a command that
 //! fails has written nothing.
 
+mod doctor;
 mod fast;
 mod hook;
 mod import;
@@ -62,6 +63,8 @@ pub(crate) enum TaskCommand {
     Uninstall(install::UninstallArgs),
     /// Undo one install or uninstall.
     Rollback(install::RollbackArgs),
+    /// Say what is installed, whether it runs and whether the state can be trusted; repair what can be repaired.
+    Doctor(doctor::DoctorArgs),
     /// Serve the tools task_get, task_publish and task_clear over MCP, on standard input and output.
     #[cfg(feature = "mcp")]
     Mcp(mcp::McpArgs),
@@ -125,6 +128,7 @@ pub(crate) fn run(command: &TaskCommand, program: &OsStr) -> Exit {
         TaskCommand::Install(args) => install::install(args),
         TaskCommand::Uninstall(args) => install::uninstall(args),
         TaskCommand::Rollback(args) => install::rollback(args),
+        TaskCommand::Doctor(args) => doctor::doctor(args),
         TaskCommand::Publish(args) => publish::publish(args),
         #[cfg(feature = "mcp")]
         TaskCommand::Mcp(args) => mcp::mcp(args),

@@ -68,9 +68,8 @@ pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CommandError> {
     }
     let input = stdin::read(REQUEST_MAX_BYTES, PUBLISH_STDIN_WAIT)
         .map_err(|error| failed("input", format!("read standard input: {error}")))?;
-    let published = PublishRequest::decode(&input.bytes)
-        .map_err(|error| Refused::new(error.code(), error))
-        .and_then(|request| {
+    let published =
+        PublishRequest::decode(&input.bytes).map_err(|error| Refused::new(error.code(), error)).and_then(|request| {
             check_session_variable(args.agent, &request.session_id)?;
             publish_request(args.root.clone(), args.agent, &request)
         });

@@ -14,15 +14,15 @@ use crate::error::CommandError;
 const CLAUDE_EXEC_FORM: [u64; 3] = [2, 1, 332];
 
 /// What the environment says.
-pub(super) struct Surroundings {
+pub(in crate::commands::task) struct Surroundings {
     /// Where agents keep their settings.
-    pub(super) dirs: Dirs,
+    pub(in crate::commands::task) dirs: Dirs,
     path: Vec<PathBuf>,
 }
 
 impl Surroundings {
     /// Reads the environment.
-    pub(super) fn read() -> Result<Self, CommandError> {
+    pub(in crate::commands::task) fn read() -> Result<Self, CommandError> {
         let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
         let home = std::env::var_os(name).filter(|home| !home.is_empty()).map(PathBuf::from);
         let home = home.ok_or_else(|| failed("PATH_HOME", format!("find your settings: {name} is not set")))?;
@@ -32,18 +32,18 @@ impl Surroundings {
     }
 
     /// The agents that have settings or a program here.
-    pub(super) fn found(&self) -> Vec<Host> {
+    pub(in crate::commands::task) fn found(&self) -> Vec<Host> {
         Host::ALL.into_iter().filter(|host| self.has(*host)).collect()
     }
 
     /// Whether an agent has settings or a program here.
-    pub(super) fn has(&self, host: Host) -> bool {
+    pub(in crate::commands::task) fn has(&self, host: Host) -> bool {
         host.config_dir(&self.dirs).is_dir() || host.programs().iter().any(|name| self.on_path(name).is_some())
     }
 
     /// How this program is called, as it was installed: the path of the command line, or the first of that name on
     /// `PATH`. Links are not resolved: what they point to goes away with the next upgrade.
-    pub(super) fn program(&self) -> Result<String, CommandError> {
+    pub(in crate::commands::task) fn program(&self) -> Result<String, CommandError> {
         let called = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
         let path = if called.components().count() > 1 {
             std::path::absolute(&called).ok()
@@ -56,7 +56,14 @@ impl Surroundings {
     }
 
     /// What to install for an agent.
-    pub(super) fn setup(&self, agent: Agent, program: &str, strict: bool, mcp: bool, rules: bool) -> Setup {
+    pub(in crate::commands::task) fn setup(
+        &self,
+        agent: Agent,
+        program: &str,
+        strict: bool,
+        mcp: bool,
+        rules: bool,
+    ) -> Setup {
         Setup {
             agent,
             program: program.to_owned(),
@@ -69,7 +76,7 @@ impl Surroundings {
     }
 
     /// The first program of that name on `PATH`.
-    pub(super) fn on_path(&self, name: &str) -> Option<PathBuf> {
+    pub(in crate::commands::task) fn on_path(&self, name: &str) -> Option<PathBuf> {
         let mut file = OsString::from(name);
         if cfg!(windows) && Path::new(name).extension().is_none() {
             file.push(".exe");
@@ -90,7 +97,7 @@ impl Surroundings {
 }
 
 /// The words that `--agent` takes.
-pub(super) fn agent_words(word: &str) -> Result<Agent, String> {
+pub(in crate::commands::task) fn agent_words(word: &str) -> Result<Agent, String> {
     match word.parse() {
         Ok(Agent::Generic) => {
             Err("the generic agent has no settings that pintle knows: write its hook entry by hand".into())
@@ -101,7 +108,7 @@ pub(super) fn agent_words(word: &str) -> Result<Agent, String> {
 }
 
 /// Whether a path lies in what cargo builds.
-pub(super) fn is_build_output(program: &str) -> bool {
+pub(in crate::commands::task) fn is_build_output(program: &str) -> bool {
     let path = Path::new(program);
     let parent = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     let above = path.parent().and_then(Path::parent).and_then(Path::file_name).and_then(|name| name.to_str());

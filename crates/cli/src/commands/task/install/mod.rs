@@ -18,7 +18,7 @@ use pintle_store::home::Home;
 use pintle_store::settings::{self, FileChange, Settings};
 use serde_json::{Value, json};
 
-use find::{Surroundings, agent_words};
+pub(super) use find::{Surroundings, agent_words};
 
 use super::{failed, roots};
 

@@ -9,7 +9,7 @@ use pintle_store::RealFs;
 use pintle_store::pointer::PointerStore;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -21,6 +21,10 @@ use crate::commands::task::roots::{Where, root_with};
 const GET: &str = "task_get";
 const PUBLISH: &str = "task_publish";
 const CLEAR: &str = "task_clear";
+
+/// Claude Code hides the tools of MCP servers behind a search otherwise, and a model that was just told to publish would
+/// have to look for them first (measured on 2.1.332).
+const ALWAYS_LOAD: &str = "anthropic/alwaysLoad";
 
 const INSTRUCTIONS: &str = "The task of the session: goal and next step, kept through compaction and resume. A block that \
                             begins with TASK_POINTER_V2 names the session, the generation and the revision to pass.";
@@ -46,8 +50,7 @@ impl Tools {
 
     fn publish(&self, arguments: JsonObject) -> Result<String, Refused> {
         let bytes = Value::Object(arguments).to_string();
-        let request =
-            PublishRequest::decode(bytes.as_bytes()).map_err(|error| Refused::new(error.code(), error))?;
+        let request = PublishRequest::decode(bytes.as_bytes()).map_err(|error| Refused::new(error.code(), error))?;
         // The session variable of this process is that of the session which started it. The host keeps the process
         // through a clear or a resume, so the variable says nothing about the caller.
         publish_request(self.place.root.clone(), self.place.agent, &request).map(|state| success_receipt(&state))
@@ -55,8 +58,7 @@ impl Tools {
 
     fn get(&self, arguments: &JsonObject) -> Result<String, Refused> {
         let session = session_of(arguments)?;
-        let root =
-            root_with(&self.place, &session).map_err(|error| Refused::new(Code::StateIo, error.message()))?;
+        let root = root_with(&self.place, &session).map_err(|error| Refused::new(Code::StateIo, error.message()))?;
         let observed = PointerStore::new(&RealFs, root).observe(&session)?;
         stored(&session, &observed)
     }
@@ -88,9 +90,8 @@ impl ServerHandler for Tools {
         }
         let tools = self.clone();
         // A lock may have to be waited for, and a disk too; pings are answered meanwhile.
-        let done = tokio::task::spawn_blocking(move || {
-            tools.call(&request.name, request.arguments.unwrap_or_default())
-        });
+        let done =
+            tokio::task::spawn_blocking(move || tools.call(&request.name, request.arguments.unwrap_or_default()));
         let result = match done.await {
             Ok(Ok(receipt)) => CallToolResult::success(vec![ContentBlock::text(receipt)]),
             Ok(Err(refused)) => CallToolResult::error(vec![ContentBlock::text(refused.receipt())]),
@@ -157,7 +158,10 @@ fn stored(session: &SessionId, observed: &Observed) -> Result<String, Refused> {
 
 fn tools() -> Vec<Tool> {
     let session = json!({"type": "string", "maxLength": 128, "description": "`session:` of the newest block"});
+    // Declared although it need not be said: the published request has it, and some hosts refuse what is not declared.
+    let version = json!({"type": "integer", "description": "3; may be left out"});
     let pair = [
+        ("schema_version", version),
         ("session_id", session.clone()),
         (
             "expected_generation",
@@ -229,5 +233,7 @@ fn tool(
     schema.insert("properties".to_owned(), Value::Object(properties));
     schema.insert("required".to_owned(), json!(required));
     schema.insert("additionalProperties".to_owned(), json!(false));
-    Tool::new(name, Cow::Borrowed(description), Arc::new(schema)).with_annotations(annotations)
+    let mut meta = MetaObject::new();
+    meta.0.insert(ALWAYS_LOAD.to_owned(), json!(true));
+    Tool::new(name, Cow::Borrowed(description), Arc::new(schema)).with_annotations(annotations).with_meta(meta)
 }

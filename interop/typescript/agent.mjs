@@ -1,4 +1,5 @@
-// An agent on the official TypeScript SDK: echoes, asks for permission on `callbacks`, waits on `wait_for_cancel`.
+// An agent on the official TypeScript SDK. It works on the pack's long prompt until it is cancelled, asks for permission
+// where the prompt says so, and repeats everything else.
 import { Readable, Writable } from "node:stream";
 import { RequestError, agent, methods, ndJsonStream } from "@agentclientprotocol/sdk";
 
@@ -23,11 +24,11 @@ const app = agent({ name: "ts-agent" })
         update: { sessionUpdate: "agent_message_chunk", content: { type: "text", text: words } },
       });
     await say(text);
-    if (text.includes("wait_for_cancel")) {
+    if (text.includes("numbers from 1 to 500")) {
       await cancelled;
       return { stopReason: "cancelled" };
     }
-    if (text.includes("callbacks")) {
+    if (text.includes("ask for permission")) {
       const asked = client.request(methods.client.session.requestPermission, {
         sessionId: params.sessionId,
         toolCall: { toolCallId: "call-1", title: "Write a file" },

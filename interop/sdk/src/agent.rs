@@ -1,5 +1,6 @@
-//! An agent on the official Rust SDK, written as its documentation asks: it echoes, asks for permission when the prompt
-//! says `callbacks`, and waits for a cancel when the prompt says `wait_for_cancel`. `pintle check` runs against it.
+//! An agent on the official Rust SDK, written as its documentation asks. It understands the prompts of the pack as far as
+//! a few words go: it works on the long one until it is cancelled, asks for permission where the prompt says so, and
+//! repeats everything else. `pintle check` runs against it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,6 +15,11 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Agent, Client, Result, Stdio};
 use tokio::sync::watch;
+
+/// In the pack's long prompt, which is there to be cancelled.
+const LONG_PROMPT: &str = "numbers from 1 to 500";
+/// In the pack's prompt that wants to be asked.
+const PERMISSION_PROMPT: &str = "ask for permission";
 
 /// What the agent remembers of its sessions: the switch that a cancel turns.
 #[derive(Clone, Default)]
@@ -93,11 +99,11 @@ async fn turn(
         .filter_map(|block| if let ContentBlock::Text(text) = block { Some(text.text.as_str()) } else { None })
         .collect();
     say(&connection, &request.session_id, &text)?;
-    if text.contains("wait_for_cancel") {
+    if text.contains(LONG_PROMPT) {
         let _ = cancels.changed().await;
         return responder.respond(PromptResponse::new(StopReason::Cancelled));
     }
-    if text.contains("callbacks") {
+    if text.contains(PERMISSION_PROMPT) {
         let asked = ask(&connection, &request.session_id);
         tokio::select! {
             _ = cancels.changed() => return responder.respond(PromptResponse::new(StopReason::Cancelled)),

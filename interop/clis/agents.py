@@ -263,7 +263,8 @@ class Copilot(OneShot):
         )
 
     def words(self, text):
-        return ["copilot", "-p", text, "--allow-all-tools"]
+        words = ["copilot", "-p", text, "--allow-all-tools"]
+        return [*words, "--allow-all-paths"] if self.shell else words
 
 
 class Opencode(Agent):

@@ -1,6 +1,6 @@
 //! What is installed for an agent, and whether the agent runs it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Expressions that would harm the judge, in the worker: a harness of its own, because the test binary is the worker too.
 
+#![expect(clippy::print_stdout, reason = "a harness of its own prints its results")]
+
 use std::sync::Arc;
 
 use pintle_check::cel::{Answer, EvalError, Evaluator, Want, Worker, WorkerConfig, serve};

@@ -9,7 +9,7 @@
 //! | [`atomic`] | a file has its old content or its new content, whatever happens in between |
 //! | [`lock`] | one holder per lock file; a dead holder's lock is free |
 //! | [`beneath`] | a path that a peer chose cannot leave a directory |
-//! | [`pointer`] | a task pointer is the old record or the new one, and its writers take turns |
+//! | [`mod@pointer`] | a task pointer is the old record or the new one, and its writers take turns |
 //! | [`evidence`] | what a run recorded can be judged again, and shows when it was touched |
 //! | [`sanitise`] | what is kept has passed the sanitiser |
 //! | [`home`] | where things are kept |

@@ -1,6 +1,8 @@
 //! The ACP workloads: updates streamed by a child, pings, many sessions, a client that stalls. Each run checks that nothing
 //! was lost and that the answer came last. `cargo bench -p pintle-testkit --bench acp [-- FILTER]`.
 
+#![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

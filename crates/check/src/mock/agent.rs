@@ -91,7 +91,7 @@ fn modes(current: &str) -> SessionModeState {
 fn options(current: &str) -> Vec<SessionConfigOption> {
     let values: Vec<SessionConfigSelectOption> =
         MODELS.iter().map(|(value, name)| SessionConfigSelectOption::new(*value, *name)).collect();
-    let select = SessionConfigSelect::new(current, SessionConfigSelectOptions::Ungrouped(values.into()));
+    let select = SessionConfigSelect::new(current, SessionConfigSelectOptions::Ungrouped(values));
     vec![SessionConfigOption::new("model", "Model", SessionConfigKind::Select(select))]
 }
 

@@ -134,6 +134,7 @@ async fn tool_calls(agent: &MockAgent, turn: &Turn) -> Result<(), UpdateError> {
 }
 
 async fn callbacks(agent: &MockAgent, turn: &Turn) -> Result<(), UpdateError> {
+    turn.plan(steps()).await?;
     let mut call = ToolCall::new("call-1", "Write pintle-check.txt");
     call.kind = ToolKind::Edit;
     turn.tool_call(call).await?;
@@ -179,7 +180,7 @@ async fn use_client(agent: &MockAgent, turn: &Turn) -> Result<String, UpdateErro
 async fn terminal(turn: &Turn, cwd: &str) -> Result<(), RequestError> {
     let session = turn.session_id().clone();
     let mut create = CreateTerminalRequest::new(session.clone(), "echo");
-    create.args = vec!["pintle".to_owned()].into();
+    create.args = vec!["pintle".to_owned()];
     create.cwd = Some(cwd.into());
     let id: TerminalId = turn.request(create).await?.terminal_id;
     let mut shown = ToolCallUpdate::new("call-1");

@@ -282,6 +282,10 @@ impl Spoiler {
             message["id"] = json!(-number);
             return line(&message);
         }
+        if message.get("result").is_none() {
+            // What the agent refuses, it refuses right.
+            return Verdict::Pass;
+        }
         match asked.method.as_str() {
             "initialize" => self.reply_to_initialize(message),
             "session/new" => self.reply_to_new(&asked, message),
@@ -322,7 +326,9 @@ impl Spoiler {
             Fault::VersionString => message["result"]["protocolVersion"] = json!("1"),
             Fault::TerminalAuth => {
                 let login = json!({ "id": "shell", "name": "Log in in a shell", "type": "terminal" });
-                message["result"]["authMethods"].as_array_mut().map(|methods| methods.push(login));
+                if let Some(methods) = message["result"]["authMethods"].as_array_mut() {
+                    methods.push(login);
+                }
             }
             _ => return Verdict::Pass,
         }
@@ -340,7 +346,9 @@ impl Spoiler {
             Fault::ConfigBadValue => result["configOptions"][0]["currentValue"] = json!("gone"),
             Fault::ConfigBoolean => {
                 let option = json!({ "id": "loud", "name": "Loud", "type": "boolean", "currentValue": true });
-                result["configOptions"].as_array_mut().map(|options| options.push(option));
+                if let Some(options) = result["configOptions"].as_array_mut() {
+                    options.push(option);
+                }
             }
             Fault::DirectoriesError if asked.params.get("additionalDirectories").is_some() => fail(&mut message),
             _ => return Verdict::Pass,

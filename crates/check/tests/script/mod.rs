@@ -238,7 +238,7 @@ impl<'a> Script<'a> {
             code,
             signal,
             phase,
-            stdin_closed_t_ns: closed.then(|| self.t_ns.saturating_sub(5_000_000)),
+            stdin_closed_t_ns: closed.then(|| self.t_ns.saturating_sub(500_000)),
         }));
     }
 

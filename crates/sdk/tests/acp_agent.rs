@@ -58,7 +58,7 @@ impl Agent for Scripted {
             "subtask" => {
                 let inner = turn.clone();
                 turn.spawn(async move {
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    tokio::time::sleep(Duration::from_secs(1)).await; // virtual time
                     inner.agent_text("from the subtask").await.expect("the turn is held open");
                 })?;
                 Ok(PromptResponse::end_turn())

@@ -291,18 +291,8 @@ impl<'a> TraceBuilder<'a> {
         }
     }
 
-    /// When the driver ended the scenario by closing the agent's input. An answer that comes after that is what an agent
-    /// says when it is told to go: for whoever waited, the request was not answered. A scenario that closes the input as
-    /// one of its own steps wants to see such answers.
-    fn closed_ms(&self) -> Option<f64> {
-        let own = self.plan.steps.iter().any(|step| matches!(step, Step::CloseStdin(_)));
-        let known = self.exit.known && self.exit.after_close_ms >= 0.0;
-        (known && !own).then_some(self.exit.t_ms - self.exit.after_close_ms)
-    }
-
     fn step_facts(&self, replies: &HashMap<usize, u64>) -> BTreeMap<String, StepFacts> {
         let mut facts = BTreeMap::new();
-        let closed_ms = self.closed_ms();
         for (index, step) in self.plan.steps.iter().enumerate() {
             let Some(name) = step.name() else { continue };
             let index = u32::try_from(index).unwrap_or(u32::MAX);
@@ -316,7 +306,6 @@ impl<'a> TraceBuilder<'a> {
                 None => sent,
             };
             let reply = sent.and_then(|entry| self.entries.get(entry.answered?));
-            let reply = reply.filter(|reply| closed_ms.is_none_or(|closed| reply.t_ms <= closed));
             let started = report.and_then(|report| report.start_t_ns).map_or(-1.0, ms);
             let ended = match report {
                 Some(report) if report.start_t_ns.is_some() => ms(report.t_ns),

@@ -57,7 +57,7 @@ pub(crate) fn invoke_params(number: u8, operation: &str) -> InvokeParams {
         invocation_id: id(number),
         attempt_id: id(number.wrapping_add(100)),
         operation: operation.into(),
-        input: ExactInputHandle { kind: InputKind::Pipe, value: Secret::new("/work/input-1") },
+        input: ExactInputHandle { kind: InputKind::Pipe, value: Secret::new("/w/input-1") },
     }
 }
 

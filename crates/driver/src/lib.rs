@@ -16,8 +16,13 @@
 //! [`CoreSession`] and [`DriverSession`] put it together: requests with deadlines, version negotiation, the permission
 //! chain, companion streams. Each is a value with five verbs (`feed`/`eof`, `poll_event`, `poll_output`, `poll_timeout`,
 //! `handle_timeout`) and typed commands. `pintle_sdk::driver` runs them over processes.
+//!
+//! # What it may cost
+//! [`Ledger`] keeps what an attempt may use and has used, with an account of its own for cleaning up. [`CoreSession`] has
+//! one for each driver ([`CoreConfig::budget`]).
 
 mod book;
+mod budget;
 mod class;
 mod codec;
 mod contract;
@@ -41,6 +46,10 @@ mod version;
 mod writer;
 
 pub use book::{StreamFault, StreamLimits};
+pub use budget::{
+    AccountReport, Amounts, BudgetError, BudgetPolicy, BudgetReport, Ledger, Limits, MAX_OPEN_RESERVATIONS, Purpose,
+    Receipt, Reservation, Resource, Usage,
+};
 pub use class::{ErrorClass, UnknownErrorClass};
 pub use codec::{
     DEFAULT_MAX_DATA_FRAME_BYTES, MAX_CONTROL_FRAME_BYTES, decode_control_frame, encode_control_frame,

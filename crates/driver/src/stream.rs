@@ -103,6 +103,11 @@ impl Encoder {
         &self.out
     }
 
+    /// Takes back what was encoded behind the first `len` bytes.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.out.truncate(len);
+    }
+
     /// Forgets the buffer's content and keeps its memory.
     pub fn clear(&mut self) {
         self.out.clear();

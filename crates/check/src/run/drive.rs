@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use pintle_sdk::driver::{
-    CancelCause, Core, CoreError, DriverLaunch, HelloResult, Invoke, Observed, Permission, Plan as Preparation, Run,
-    StartError, TerminalStatus,
+    BudgetReport, CancelCause, Core, CoreError, DriverLaunch, HelloResult, Invoke, Observed, Permission,
+    Plan as Preparation, Run, StartError, TerminalStatus,
 };
 use pintle_sdk::process::{Captured, Isolation};
 use pintle_wire::{Digest, InstanceId, to_canonical};
@@ -47,6 +47,8 @@ pub(super) enum Event {
     Observation { job: usize, sequence: u64, kind: Box<str>, monotonic_ns: u64, payload: Option<String> },
     /// Bytes of a companion stream.
     Data { job: usize, stream_id: Box<str>, bytes: Bytes, is_final: bool },
+    /// A driver is gone; what it used.
+    DriverEnded(Box<BudgetReport>),
     /// A scenario is over.
     Ended { job: usize, end: End },
 }
@@ -154,12 +156,14 @@ pub(super) async fn work(work: Arc<Work>) -> Result<(), Deaf> {
         if matches!(end, End::Broken { .. })
             && let Some(core) = core.take()
         {
-            let _ended = core.kill().await;
+            let ended = core.kill().await;
+            work.tell(Event::DriverEnded(Box::new(ended.budget))).await?;
         }
         work.tell(Event::Ended { job, end }).await?;
     }
     if let Some(core) = core {
-        let _ended = core.shutdown().await;
+        let ended = core.shutdown().await;
+        work.tell(Event::DriverEnded(Box::new(ended.budget))).await?;
     }
     Ok(())
 }

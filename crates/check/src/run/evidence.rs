@@ -1,5 +1,6 @@
 //! What a check writes into its evidence run: the values of the journal's records, by kind, and the manifest's facts.
 
+use pintle_sdk::driver::BudgetReport;
 use pintle_wire::{Digest, InstanceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +21,8 @@ pub mod kind {
     pub const OBSERVATION: &str = "observation";
     /// [`StreamRecord`](super::StreamRecord): a companion stream is whole.
     pub const STREAM: &str = "stream";
+    /// [`DriverEndRecord`](super::DriverEndRecord): a driver is gone.
+    pub const DRIVER_END: &str = "driver.end";
     /// [`EndRecord`](super::EndRecord): a scenario is over.
     pub const SCENARIO_END: &str = "scenario.end";
 }
@@ -86,6 +89,13 @@ pub struct DriverRecord {
     pub permissions: Vec<String>,
     /// A keeper stands between it and the check.
     pub kept: bool,
+}
+
+/// A driver that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DriverEndRecord {
+    /// What the session with it has used, by account and resource, and how much of it went over a limit.
+    pub budget: BudgetReport,
 }
 
 /// A scenario that was given to a driver.

@@ -31,8 +31,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use evidence::{
-    AgentFacts, CHECK_SCHEMA, CheckFacts, DriverRecord, EndKind, EndRecord, ObservationRecord, PackFacts, StartRecord,
-    StreamRecord, kind,
+    AgentFacts, CHECK_SCHEMA, CheckFacts, DriverEndRecord, DriverRecord, EndKind, EndRecord, ObservationRecord,
+    PackFacts, StartRecord, StreamRecord, kind,
 };
 pub use progress::Progress;
 pub use request::{AgentUnderTest, CheckRequest, DriverCommand, MAX_JOBS, Secrets, Waits};

@@ -15,7 +15,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::drive::{DriverFacts, End, Event, INTERRUPTED};
-use super::evidence::{DriverRecord, EndKind, EndRecord, ObservationRecord, StartRecord, StreamRecord, kind};
+use super::evidence::{
+    DriverEndRecord, DriverRecord, EndKind, EndRecord, ObservationRecord, StartRecord, StreamRecord, kind,
+};
 use super::plan::Job;
 use super::progress::Progress;
 use crate::judge::{Fault, ScenarioEvidence, ScenarioRun};
@@ -73,6 +75,9 @@ impl Recorder {
                 Event::Driver(facts) => {
                     self.driver(&facts);
                     recorded.driver.get_or_insert(*facts);
+                }
+                Event::DriverEnded(budget) => {
+                    self.append(kind::DRIVER_END, &DriverEndRecord { budget: *budget });
                 }
                 Event::Started { job, invocation, attempt } => {
                     open.entry(job).or_default().began = Some(Instant::now());

@@ -5,6 +5,7 @@ use std::time::Duration;
 use pintle_wire::{DEFAULT_MAX_DATA_FRAME_BYTES, Digest};
 
 use crate::book::StreamLimits;
+use crate::budget::BudgetPolicy;
 use crate::objects::VersionRange;
 use crate::results::HelloResult;
 use crate::version::supported_versions;
@@ -31,6 +32,9 @@ pub struct CoreConfig {
     pub expected_artifact: Option<Digest>,
     /// Recompute `summary_digest` and take a difference as a malformed observation.
     pub verify_summary: bool,
+    /// What the session may use. A driver that uses more is a fault with the class `budget_exceeded`; a command that would
+    /// use more is refused with it.
+    pub budget: BudgetPolicy,
 }
 
 impl Default for CoreConfig {
@@ -44,6 +48,7 @@ impl Default for CoreConfig {
             max_data_frame_bytes: DEFAULT_MAX_DATA_FRAME_BYTES,
             expected_artifact: None,
             verify_summary: false,
+            budget: BudgetPolicy::default(),
         }
     }
 }

@@ -1,4 +1,6 @@
 //! Core's end of a session.
+//!
+//! Over 600 lines because the commands and the five verbs of one value share its private state.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -7,6 +9,7 @@ use bytes::Bytes;
 use pintle_wire::{DEFAULT_MAX_DATA_FRAME_BYTES, DataDecoder, DataEvent, Framer, Id, RequestTable};
 
 use crate::book::StreamFault;
+use crate::budget::{Amounts, BudgetReport, Purpose, Resource, Usage};
 use crate::codec::MAX_CONTROL_FRAME_BYTES;
 use crate::contract::{Contract, decode_free_value};
 use crate::error::ProtocolError;
@@ -21,6 +24,7 @@ use crate::session::config::{CoreConfig, MAX_DETAILS_BYTES};
 use crate::session::event::{CoreEvent, Life, Output, RequestSeq};
 use crate::session::fault::{CommandError, Fault};
 use crate::session::running::Running;
+use crate::session::spending::Spending;
 use crate::stream::{Encoder, decode_framed};
 use crate::value::FreeValue;
 use crate::version::negotiate;
@@ -50,6 +54,7 @@ pub struct CoreSession {
     approved: Vec<Permission>,
     accepted: Vec<Permission>,
     running: Option<Running>,
+    spending: Spending,
     encoder: Encoder,
     close: bool,
     events: VecDeque<CoreEvent>,
@@ -60,6 +65,7 @@ impl CoreSession {
     pub fn new(config: CoreConfig) -> Self {
         let max_data_frame_bytes = config.max_data_frame_bytes.min(DEFAULT_MAX_DATA_FRAME_BYTES);
         let table = RequestTable::new(config.max_pending_requests);
+        let spending = Spending::new(config.budget);
         Self {
             config,
             machine: Machine::new(),
@@ -75,6 +81,7 @@ impl CoreSession {
             approved: Vec::new(),
             accepted: Vec::new(),
             running: None,
+            spending,
             encoder: Encoder::new(),
             close: false,
             events: VecDeque::new(),
@@ -111,7 +118,30 @@ impl CoreSession {
         self.accepted.iter().any(|permission| permission.as_str() == Permission::COMPANION_STREAM)
     }
 
+    /// What was used so far.
+    pub fn budget(&self) -> BudgetReport {
+        self.spending.report()
+    }
+
     // Commands.
+
+    /// Pays for something that Core is about to do beside the frames: fixtures, input, a process.
+    ///
+    /// # Errors
+    /// [`CommandError::Budget`]; nothing was charged, and it should not be done.
+    pub fn pay(&mut self, now: Instant, amounts: Amounts) -> Result<(), CommandError> {
+        Ok(self.spending.ledger.take(now, Purpose::Work, amounts)?)
+    }
+
+    /// Charges what was used beside the frames, such as tokens or processes that the driver has started. Over a limit the
+    /// session is dead, with [`Fault::Budget`].
+    pub fn spend(&mut self, now: Instant, amounts: Amounts) {
+        if let Err(error) = self.spending.ledger.spend(now, Purpose::Work, amounts)
+            && self.life == Life::Alive
+        {
+            self.fail(Fault::Budget(error));
+        }
+    }
 
     /// Offers Core's versions.
     ///
@@ -237,10 +267,11 @@ impl CoreSession {
 
     /// Bytes of the driver's control stream.
     pub fn feed(&mut self, now: Instant, bytes: impl Into<Bytes>) {
-        if self.life != Life::Alive {
+        let bytes = bytes.into();
+        if self.life != Life::Alive || !self.received(now, bytes.len()) {
             return;
         }
-        self.framer.feed(bytes.into());
+        self.framer.feed(bytes);
         while self.life == Life::Alive {
             let Some(line) = self.framer.next() else { break };
             self.take(now, decode_framed(line));
@@ -266,13 +297,14 @@ impl CoreSession {
 
     /// Bytes of the companion data stream.
     pub fn feed_data(&mut self, now: Instant, bytes: impl Into<Bytes>) {
-        if self.life != Life::Alive {
+        let bytes = bytes.into();
+        if self.life != Life::Alive || !self.received(now, bytes.len()) {
             return;
         }
-        self.data.feed(bytes.into());
+        self.data.feed(bytes);
         while self.life == Life::Alive {
             match self.data.next() {
-                Ok(Some(event)) => self.take_data(event),
+                Ok(Some(event)) => self.take_data(now, event),
                 Ok(None) => break,
                 Err(error) => self.fail(Fault::Stream(error.into())),
             }
@@ -308,7 +340,8 @@ impl CoreSession {
     /// When [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let running = self.running.as_ref().and_then(Running::deadline);
-        self.table.next_deadline().into_iter().chain(running).min()
+        let budget = if self.life == Life::Alive { self.spending.ledger.deadline(self.purpose()) } else { None };
+        self.table.next_deadline().into_iter().chain(running).chain(budget).min()
     }
 
     /// Time has passed.
@@ -321,6 +354,8 @@ impl CoreSession {
                 self.timed_out.pop_first();
             }
             self.timed_out.insert(id, method);
+            // Whether the driver did it, nobody knows.
+            self.spending.paid(now, id, Some(Usage::all_unknown()));
             self.events.push_back(CoreEvent::TimedOut { method });
         }
         self.settle(now);
@@ -330,6 +365,11 @@ impl CoreSession {
         if overdue {
             self.fail(Fault::CancellationTimeout);
         }
+        if self.life == Life::Alive
+            && let Err(error) = self.spending.ledger.spend(now, self.purpose(), Amounts::ZERO)
+        {
+            self.fail(Fault::Budget(error));
+        }
     }
 
     // Frames.
@@ -338,7 +378,7 @@ impl CoreSession {
         let taken = match frame {
             Ok(Message::Notification(Notification::Observation(params))) => self.observation(params),
             Ok(Message::Notification(Notification::Completed(params))) => self.completed(now, params),
-            Ok(Message::Response(response)) => self.response(response),
+            Ok(Message::Response(response)) => self.response(now, response),
             Ok(Message::Request(_)) => Err(Fault::Direction(MessageKind::Request)),
             Err(error) => Err(Fault::Frame(error)),
         };
@@ -396,9 +436,10 @@ impl CoreSession {
         }
     }
 
-    fn response(&mut self, response: Response) -> Result<(), Fault> {
+    fn response(&mut self, now: Instant, response: Response) -> Result<(), Fault> {
         let Id::Int(id) = response.id else { return Err(Fault::UnknownResponse) };
         let Some(method) = self.table.remove(&id) else { return Err(self.unexpected_response(id)) };
+        self.spending.paid(now, id, None);
         match response.outcome {
             Outcome::Error(error) => {
                 let bytes = error.data.details.as_ref().map_or(0, |details| details.as_str().len());
@@ -470,7 +511,7 @@ impl CoreSession {
         Ok(CoreEvent::Prepared { accepted })
     }
 
-    fn take_data(&mut self, event: DataEvent) {
+    fn take_data(&mut self, now: Instant, event: DataEvent) {
         match event {
             DataEvent::Header(header) => {
                 let entered = match &mut self.running {
@@ -481,6 +522,8 @@ impl CoreSession {
                     self.fail(Fault::Stream(fault));
                 } else if !self.companion_stream_accepted() {
                     self.fail(Fault::Permission(PermissionError::Needed(Permission::COMPANION_STREAM)));
+                } else if header.sequence.value() == 0 && !self.spent(now, Amounts::of(Resource::Artifacts, 1)) {
+                    // One stream too many; the fault is told.
                 } else if header.length == 0 {
                     let (stream_id, is_final) = (header.stream_id.into(), header.is_final);
                     self.events.push_back(CoreEvent::Data { stream_id, bytes: Bytes::new(), is_final });
@@ -490,6 +533,9 @@ impl CoreSession {
             }
             DataEvent::Payload { bytes, end } => {
                 let Some((stream_id, final_frame)) = self.current_frame.take() else { return };
+                if !self.spent(now, Amounts::of(Resource::ArtifactBytes, bytes.len() as u64)) {
+                    return;
+                }
                 if !end {
                     self.current_frame = Some((stream_id.clone(), final_frame));
                 }
@@ -506,12 +552,41 @@ impl CoreSession {
             self.not_pending(method)?;
         }
         self.table.insert(id, method, Some(now + self.config.request_timeout))?;
-        if let Err(error) = self.encoder.encode(&Message::request(Id::Int(id), call)) {
-            self.table.remove(&id);
-            return Err(error.into());
+        let before = self.encoder.len();
+        let sent = self.encoder.encode(&Message::request(Id::Int(id), call)).map_err(CommandError::from);
+        let bytes = self.encoder.len() - before;
+        match sent.and_then(|()| Ok(self.spending.reserve(now, id, method, bytes)?)) {
+            Ok(()) => {
+                self.next_id += 1;
+                Ok(id)
+            }
+            Err(error) => {
+                self.encoder.truncate(before);
+                self.table.remove(&id);
+                Err(error)
+            }
         }
-        self.next_id += 1;
-        Ok(id)
+    }
+
+    /// Who pays for what comes now: once the driver was asked to end, its last words are part of that.
+    fn purpose(&self) -> Purpose {
+        let ending = self.table.iter().any(|(_, pending)| *pending == Method::Shutdown);
+        if ending || self.machine.state() == State::Shutdown { Purpose::Cleanup } else { Purpose::Work }
+    }
+
+    /// Charges bytes that came. Whether the session goes on.
+    fn received(&mut self, now: Instant, bytes: usize) -> bool {
+        self.spent(now, Amounts::of(Resource::BytesReceived, bytes as u64))
+    }
+
+    fn spent(&mut self, now: Instant, amounts: Amounts) -> bool {
+        match self.spending.ledger.spend(now, self.purpose(), amounts) {
+            Ok(()) => true,
+            Err(error) => {
+                self.fail(Fault::Budget(error));
+                false
+            }
+        }
     }
 
     fn live(&self) -> Result<(), CommandError> {
@@ -550,6 +625,7 @@ impl CoreSession {
         self.running = None;
         self.current_frame = None;
         self.table.drain();
+        self.spending.close();
     }
 }
 

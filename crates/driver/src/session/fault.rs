@@ -3,6 +3,7 @@
 use pintle_wire::TableError;
 
 use crate::book::StreamFault;
+use crate::budget::BudgetError;
 use crate::class::ErrorClass;
 use crate::error::ProtocolError;
 use crate::message::MessageKind;
@@ -67,6 +68,9 @@ pub enum Fault {
     /// The invocation did not end within its cancellation deadline.
     #[error("invocation did not end within its cancellation deadline")]
     CancellationTimeout,
+    /// More was used than the session may.
+    #[error("{0}")]
+    Budget(#[source] BudgetError),
     /// The driver closed its output before shutdown.
     #[error("driver closed its output before shutdown")]
     Closed,
@@ -85,7 +89,7 @@ impl Fault {
             Self::Version(_) => ErrorClass::UnsupportedRpcVersion,
             Self::Permission(_) => ErrorClass::PermissionDenied,
             Self::Artifact => ErrorClass::ArtifactMismatch,
-            Self::Details { .. } => ErrorClass::BudgetExceeded,
+            Self::Details { .. } | Self::Budget(_) => ErrorClass::BudgetExceeded,
             Self::Stream(fault) => fault.class(),
             Self::Summary => ErrorClass::MalformedObservation,
             Self::CancellationTimeout => ErrorClass::CancellationTimeout,
@@ -130,6 +134,9 @@ pub enum CommandError {
         /// The bound.
         limit: usize,
     },
+    /// It would use more than the session may.
+    #[error("{0}")]
+    Budget(#[from] BudgetError),
     /// A break of the data plane's rules by our own side.
     #[error("companion stream: {0}")]
     Stream(#[from] StreamFault),
@@ -145,7 +152,9 @@ impl CommandError {
             Self::Protocol(error) => error.class(),
             Self::Permission(_) => ErrorClass::PermissionDenied,
             Self::Operation | Self::Cancellation => ErrorClass::CapabilityMismatch,
-            Self::Table(_) | Self::QueueFull { .. } | Self::Details { .. } => ErrorClass::BudgetExceeded,
+            Self::Table(_) | Self::QueueFull { .. } | Self::Details { .. } | Self::Budget(_) => {
+                ErrorClass::BudgetExceeded
+            }
             Self::Busy(..) | Self::NothingPending(_) | Self::Over => ErrorClass::InvalidState,
             Self::Stream(fault) => fault.class(),
         }

@@ -18,6 +18,7 @@ mod driver;
 mod event;
 mod fault;
 mod running;
+mod spending;
 
 pub use config::{CoreConfig, DriverConfig, MAX_DETAILS_BYTES};
 pub use core::CoreSession;

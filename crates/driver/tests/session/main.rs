@@ -1,5 +1,6 @@
 //! Both ends of a session in virtual time: connected, and each rule broken once.
 
+mod budgets;
 mod core_faults;
 mod driver_end;
 mod pair;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pintle_driver::{
-    Capabilities, CommandError, CompletedParams, CoreEvent, CoreSession, Digest, ErrorClass, ExactInputHandle, Fault,
-    FixtureRefs, HelloResult, InputKind, InstanceId, InvokeParams, Life, Method, ObservationParams, Permission,
-    PrepareParams, RpcError, Secret, State,
+    Amounts, BudgetReport, Capabilities, CommandError, CompletedParams, CoreEvent, CoreSession, Digest, ErrorClass,
+    ExactInputHandle, Fault, FixtureRefs, HelloResult, InputKind, InstanceId, InvokeParams, Life, Method,
+    ObservationParams, Permission, PrepareParams, Resource, RpcError, Secret, State,
 };
 use pintle_store::FsError;
 use tokio::net::unix::pipe;
@@ -191,6 +191,17 @@ impl Core {
         self.pump.session.driver()
     }
 
+    /// What the session has used so far of what it may.
+    pub fn budget(&self) -> BudgetReport {
+        self.pump.session.budget()
+    }
+
+    /// Charges what was used beside the frames, such as tokens. Over a limit the driver is at fault: the next call says so,
+    /// with the class `budget_exceeded`.
+    pub fn spend(&mut self, amounts: Amounts) {
+        self.pump.session.spend(Instant::now(), amounts);
+    }
+
     /// Whether and how the driver is isolated.
     pub fn isolation(&self) -> &Isolation {
         self.process.isolation()
@@ -222,6 +233,8 @@ impl Core {
     /// # Errors
     /// [`CoreError`]. Not cancel safe.
     pub async fn prepare(&mut self, plan: Plan) -> Result<Vec<Permission>, CoreError> {
+        let bytes = plan.fixtures.iter().map(|fixture| fixture.bytes.len() as u64).sum();
+        self.pump.session.pay(Instant::now(), Amounts::of(Resource::BytesSent, bytes))?;
         let fixtures = plan.fixtures.iter().map(|fixture| self.work.fixture(fixture)).collect::<Result<Vec<_>, _>>()?;
         let mut approved = plan.approved;
         if !self.pump.has_data() {
@@ -274,6 +287,8 @@ impl Core {
     /// # Errors
     /// [`CoreError`]; the driver then knows nothing of it.
     pub fn invoke(&mut self, invoke: Invoke) -> Result<Run<'_>, CoreError> {
+        let bytes = invoke.input.len() as u64;
+        self.pump.session.pay(Instant::now(), Amounts::of(Resource::BytesSent, bytes))?;
         let path = self.work.input()?;
         let handle = Secret::new(path.to_string_lossy());
         let feed = InputFeed::new(path, invoke.input);
@@ -304,7 +319,7 @@ impl Core {
         }
         self.pump.close_control();
         let outcome = self.process.shut_down(self.ladder).await;
-        Ended { outcome, stderr: self.stderr(), error }
+        Ended { outcome, stderr: self.stderr(), error, budget: self.budget() }
     }
 
     /// Kills the driver and every descendant at once.
@@ -315,7 +330,7 @@ impl Core {
             // What was written before the end is still in the pipe; nobody holds it open for long.
             let _ = timeout(self.ladder.stream_grace, stderr.closed()).await;
         }
-        Ended { outcome, stderr: self.stderr(), error: None }
+        Ended { outcome, stderr: self.stderr(), error: None, budget: self.budget() }
     }
 
     async fn say_goodbye(&mut self) -> Result<(), CoreError> {
@@ -388,6 +403,8 @@ pub struct Ended {
     pub stderr: Captured,
     /// What went wrong during the orderly end, if it was tried.
     pub error: Option<CoreError>,
+    /// What the session has used.
+    pub budget: BudgetReport,
 }
 
 /// Why an invocation was cancelled.

@@ -3,6 +3,7 @@
 //! A target takes any input and panics when an invariant does not hold. The files of `corpus/<target>/` and a bounded, seeded
 //! loop of mutations of them run under `cargo test`; a coverage-guided fuzzer can call the same functions.
 
+mod acp;
 mod canon;
 mod envelope;
 mod framer;
@@ -10,6 +11,7 @@ mod mutate;
 mod oracle;
 mod scan;
 
+pub use acp::{acp_agent, acp_client};
 pub use canon::canon;
 pub use envelope::envelope;
 pub use framer::framer;
@@ -20,4 +22,11 @@ pub use scan::scan;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is also that of its corpus.
-pub const TARGETS: &[(&str, Target)] = &[("scan", scan), ("canon", canon), ("framer", framer), ("envelope", envelope)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("scan", scan),
+    ("canon", canon),
+    ("framer", framer),
+    ("envelope", envelope),
+    ("acp_agent", acp_agent),
+    ("acp_client", acp_client),
+];

@@ -7,6 +7,8 @@ use std::path::Path;
 use pintle_fuzz::{Mutator, TARGETS, Target};
 
 const MUTATIONS: usize = 20_000;
+/// Each of these plays a whole connection, twice.
+const CONNECTION_MUTATIONS: usize = 4_000;
 
 fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
@@ -36,7 +38,8 @@ fn check(name: &str) {
         run(*target, path, input);
     }
     let mut mutator = Mutator::new(name.len() as u64);
-    for index in 0..MUTATIONS {
+    let mutations = if name.starts_with("acp_") { CONNECTION_MUTATIONS } else { MUTATIONS };
+    for index in 0..mutations {
         let (_, input) = &inputs[index % inputs.len()];
         let (_, other) = &inputs[mutator.below(inputs.len())];
         let mutated = mutator.mutate(input, other);
@@ -62,6 +65,18 @@ fn framer_does_not_depend_on_chunks() {
 #[test]
 fn envelope_agrees_with_serde_json() {
     check("envelope");
+}
+
+/// Inv-1, Inv-4, Inv-15, Inv-17, IC-6, S1.
+#[test]
+fn an_agents_connection_survives_any_client() {
+    check("acp_agent");
+}
+
+/// Inv-1, Inv-4, Inv-15, Inv-17, IC-6, S1, D1.
+#[test]
+fn a_clients_connection_survives_any_agent() {
+    check("acp_client");
 }
 
 #[test]

@@ -1,246 +1,157 @@
-//! The ACP workloads: updates streamed by a child, pings, many sessions, a client that stalls. Each run checks that nothing
-//! was lost and that the answer came last. `cargo bench -p pintle-testkit --bench acp [-- FILTER]`.
+//! The ACP workloads, measured: updates streamed by a child and in memory, many sessions, a client that stalls, pings against
+//! a bare pipe, start-up; and the same on the official Rust SDK, in turns, where its program is built.
+//!
+//! ```text
+//! cargo bench -p pintle-testkit --bench acp                      everything, 5 runs each
+//! cargo bench -p pintle-testkit --bench acp -- updates --runs 9  what has "updates" in its name
+//! ```
+//!
+//! Each run is a process of its own, so that its peak memory and CPU time are its own. Each checks that nothing was lost and
+//! that the answer came last. Medians are printed, with the least and the most; CPU time is user and system.
+//!
+//! The program on the SDK is `interop/sdk/target/release/sdk-bench`:
+//! `cargo build --release --manifest-path interop/sdk/Cargo.toml --bin sdk-bench`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+#[path = "acp/work.rs"]
+mod work;
 
-use pintle_sdk::acp::types::{
-    NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, SessionNotification, SessionUpdate,
-    StopReason,
-};
-use pintle_sdk::acp::{Agent, Client, ClientConnection, Ctx, Error, Turn, connect, serve};
-use pintle_sdk::process::{Environment, Launch, Program, Shim};
-use pintle_sdk::transport::{child, memory};
-use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 
-const UPDATES: u64 = 100_000;
-const TEXT: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+use serde_json::Value;
+use work::WORKLOADS;
 
-/// Counts the updates that it is shown, decoded.
-#[derive(Clone, Default)]
-struct Count(Arc<AtomicU64>);
+const RUNS: usize = 5;
 
-impl Client for Count {
-    async fn session_update(&self, notification: SessionNotification, _: &Ctx) {
-        if matches!(notification.update, SessionUpdate::AgentMessageChunk(_)) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let after = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
+    if let Some(name) = after("--one") {
+        return work::one(name);
     }
-}
-
-/// The bench agent, in this process.
-#[derive(Default)]
-struct InProcess(AtomicU64);
-
-impl Agent for InProcess {
-    async fn new_session(&self, _: NewSessionRequest, _: &Ctx) -> Result<NewSessionResponse, Error> {
-        Ok(NewSessionResponse::new(format!("sess-{:08}", self.0.fetch_add(1, Ordering::Relaxed))))
+    let runs = after("--runs").and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
+    let filter = words.first().filter(|word| !word.starts_with("--")).map_or("", String::as_str);
+    let sdk = sdk_bench();
+    match &sdk {
+        Some(path) => println!("in turns with {}", path.display()),
+        None => println!("the program on the official SDK is not built: ours alone (see the head of benches/acp.rs)"),
     }
-
-    async fn prompt(&self, request: PromptRequest, turn: &Turn) -> Result<PromptResponse, Error> {
-        for _ in 0..request.text().split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0) {
-            turn.agent_text(TEXT).await?;
-        }
-        Ok(PromptResponse::end_turn())
-    }
-}
-
-async fn spawned(count: &Count, mode: &str) -> ClientConnection {
-    let program = Program::at(env!("CARGO_BIN_EXE_bench-agent")).expect("built");
-    let mut launch = Launch::new(program);
-    launch.args = vec![mode.into()];
-    launch.env = Environment::empty();
-    launch.shim = Shim::None;
-    let transport = child(launch).await.expect("starts");
-    let connection = connect(count.clone(), transport).expect("opens");
-    connection.initialize().await.expect("answers");
-    connection
-}
-
-async fn session(connection: &ClientConnection) -> NewSessionResponse {
-    connection.request(NewSessionRequest::new("/")).await.expect("a session")
-}
-
-async fn turn(connection: &ClientConnection, session: &NewSessionResponse, text: &str) {
-    let prompt = PromptRequest::new(session.session_id.clone(), vec![text.into()]);
-    let response = connection.request(prompt).await.expect("an answer");
-    assert_eq!(response.stop_reason, StopReason::EndTurn);
-}
-
-fn report(name: &str, unit: &str, count: u64, elapsed: Duration, extra: &str) {
     println!(
-        "{name:<44} {:>10.0} {unit}/s  {:>8.1} ms  {extra}",
-        count as f64 / elapsed.as_secs_f64(),
-        elapsed.as_secs_f64() * 1e3
+        "{} logical processors, {runs} runs each, medians\n",
+        std::thread::available_parallelism().map_or(0, usize::from)
     );
-}
-
-async fn usage(connection: &ClientConnection) -> String {
-    let answer = connection.ext_request("_bench/rss", &json!({})).await.expect("an answer");
-    let agent: Value = serde_json::from_str(answer.as_str()).expect("JSON");
-    format!(
-        "peak agent {} KiB, client {} KiB; CPU agent {} ms, client {} ms",
-        agent["hwm_kib"],
-        pintle_testkit::usage::peak_memory_kib(),
-        agent["cpu_ms"],
-        pintle_testkit::usage::cpu_ms()
-    )
-}
-
-async fn updates_stdio(mode: &str, text: &str) {
-    let count = Count::default();
-    let connection = spawned(&count, mode).await;
-    let open = session(&connection).await;
-    let start = Instant::now();
-    turn(&connection, &open, &format!("{UPDATES} {text}")).await;
-    let elapsed = start.elapsed();
-    assert_eq!(count.0.load(Ordering::Relaxed), UPDATES, "lossless, and before the answer");
-    report(&format!("updates, stdio, agent {mode}, {text}"), "upd", UPDATES, elapsed, &usage(&connection).await);
-}
-
-async fn updates_stream() {
-    let connection = spawned(&Count::default(), "ct").await;
-    let open = session(&connection).await;
-    let start = Instant::now();
-    let prompt = PromptRequest::new(open.session_id.clone(), vec![format!("{UPDATES} burst").as_str().into()]);
-    let mut stream = connection.prompt_stream(prompt).await.expect("sent");
-    let mut count = 0;
-    while let Some(update) = stream.next().await {
-        count += u64::from(matches!(update.update, SessionUpdate::AgentMessageChunk(_)));
-    }
-    stream.finish().await.expect("a good end");
-    assert_eq!(count, UPDATES);
-    report("updates, stdio, as a stream", "upd", UPDATES, start.elapsed(), &usage(&connection).await);
-}
-
-async fn updates_memory() {
-    let count = Count::default();
-    let (ours, theirs) = memory();
-    let served = tokio::spawn(serve(InProcess::default(), theirs));
-    let connection = connect(count.clone(), ours).expect("opens");
-    connection.initialize().await.expect("answers");
-    let open = session(&connection).await;
-    let start = Instant::now();
-    turn(&connection, &open, &format!("{UPDATES} burst")).await;
-    assert_eq!(count.0.load(Ordering::Relaxed), UPDATES);
-    report("updates, in memory", "upd", UPDATES, start.elapsed(), "");
-    drop(connection);
-    served.await.expect("no panic").expect("a good end");
-}
-
-async fn ping(window: u64, total: u64) {
-    let connection = Arc::new(spawned(&Count::default(), "ct").await);
-    let start = Instant::now();
-    let mut workers = Vec::new();
-    for _ in 0..window {
-        let connection = connection.clone();
-        workers.push(tokio::spawn(async move {
-            for n in 0..total / window {
-                let answer = connection.ext_request("_bench/ping", &json!({ "n": n })).await.expect("an answer");
-                assert_eq!(answer.as_str(), format!("{{\"n\":{n}}}"));
+    let mut failed = false;
+    for workload in WORKLOADS.iter().filter(|workload| workload.name.contains(filter)) {
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
+        // A/B/A/B: what else the machine does hits both.
+        for _ in 0..runs {
+            match run(std::env::current_exe().unwrap_or_default().as_path(), workload.name) {
+                Ok(sample) => ours.push(sample),
+                Err(why) => {
+                    println!("{:<22} FAILED: {why}", workload.name);
+                    failed = true;
+                    break;
+                }
             }
-        }));
-    }
-    for worker in workers {
-        worker.await.expect("no panic");
-    }
-    report(&format!("ping, stdio, {window} in flight"), "ping", total, start.elapsed(), "");
-}
-
-async fn sessions() {
-    const SESSIONS: u64 = 1000;
-    const EACH: u64 = 100;
-    let count = Count::default();
-    let connection = Arc::new(spawned(&count, "ct").await);
-    let start = Instant::now();
-    let opening: Vec<_> = (0..SESSIONS)
-        .map(|_| {
-            let connection = connection.clone();
-            tokio::spawn(async move { session(&connection).await })
-        })
-        .collect();
-    let mut open = Vec::new();
-    for session in opening {
-        open.push(session.await.expect("no panic"));
-    }
-    let turns: Vec<_> = open
-        .into_iter()
-        .map(|open| {
-            let connection = connection.clone();
-            tokio::spawn(async move { turn(&connection, &open, &format!("{EACH} yield")).await })
-        })
-        .collect();
-    for turn in turns {
-        turn.await.expect("no panic");
-    }
-    assert_eq!(count.0.load(Ordering::Relaxed), SESSIONS * EACH);
-    let usage = usage(&connection).await;
-    report("1000 sessions x 100 updates, stdio", "upd", SESSIONS * EACH, start.elapsed(), &usage);
-}
-
-/// A client that takes nothing for a while: the agent waits, nobody's memory grows.
-async fn stall(seconds: u64) {
-    let connection = spawned(&Count::default(), "ct").await;
-    let open = session(&connection).await;
-    let prompt = PromptRequest::new(open.session_id.clone(), vec![format!("{UPDATES} burst").as_str().into()]);
-    let mut stream = connection.prompt_stream(prompt).await.expect("sent");
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
-    let start = Instant::now();
-    while stream.next_raw().await.is_some() {}
-    assert_eq!(stream.delivered(), UPDATES);
-    stream.finish().await.expect("a good end");
-    report(
-        &format!("updates after a stall of {seconds} s"),
-        "upd",
-        UPDATES,
-        start.elapsed(),
-        &usage(&connection).await,
-    );
-}
-
-async fn start_up() {
-    let mut times: Vec<Duration> = Vec::new();
-    for _ in 0..20 {
-        let start = Instant::now();
-        let connection = spawned(&Count::default(), "ct").await;
-        times.push(start.elapsed());
-        drop(connection);
-    }
-    times.sort();
-    println!(
-        "{:<44} {:>10.2} ms median, {:.2} best",
-        "spawn to initialize answered",
-        times[10].as_secs_f64() * 1e3,
-        times[0].as_secs_f64() * 1e3
-    );
-}
-
-fn main() {
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
-    let run = |name: &str, threads: usize, work: std::pin::Pin<Box<dyn Future<Output = ()>>>| {
-        if name.contains(&filter) {
-            let mut builder = if threads > 1 {
-                tokio::runtime::Builder::new_multi_thread()
-            } else {
-                tokio::runtime::Builder::new_current_thread()
-            };
-            print!("[{}] ", if threads > 1 { "2 threads" } else { "1 thread " });
-            builder.worker_threads(threads).enable_all().build().expect("a runtime").block_on(work);
+            if let Some(sdk) = sdk.as_ref().filter(|_| workload.on_the_sdk) {
+                match run(sdk, workload.name) {
+                    Ok(sample) => theirs.push(sample),
+                    Err(why) => println!("{:<22} the SDK's program failed: {why}", workload.name),
+                }
+            }
         }
-    };
-    for threads in [1, 2] {
-        run("stdio", threads, Box::pin(updates_stdio("ct", "burst")));
-        run("stdio", threads, Box::pin(updates_stdio("ct", "yield")));
-        run("stdio", threads, Box::pin(updates_stdio("mt", "burst")));
-        run("stream", threads, Box::pin(updates_stream()));
-        run("memory", threads, Box::pin(updates_memory()));
-        run("ping", threads, Box::pin(ping(1, 5000)));
-        run("ping", threads, Box::pin(ping(64, 64 * 1000)));
-        run("sessions", threads, Box::pin(sessions()));
+        let Some(ours) = Summary::of(ours) else { continue };
+        println!("{:<22} {ours}", workload.name);
+        if let Some(theirs) = Summary::of(theirs) {
+            println!("{:<22} {theirs}", "  official SDK 5.2");
+            println!("{:<22} {:.1} times as fast", "", ours.per_second / theirs.per_second);
+        }
+        for line in workload.judge(ours.per_second, ours.bare_per_second, ours.kib) {
+            println!("{:<22} {line}", "");
+        }
     }
-    run("stall", 1, Box::pin(stall(5)));
-    run("start", 1, Box::pin(start_up()));
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn sdk_bench() -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/sdk/target/release/sdk-bench");
+    path.canonicalize().ok()
+}
+
+/// Runs one workload in a process of its own; it prints one JSON object.
+fn run(program: &Path, workload: &str) -> Result<Value, String> {
+    let output = Command::new(program)
+        .args(["--one", workload])
+        .env("PINTLE_BENCH_AGENT", env!("CARGO_BIN_EXE_bench-agent"))
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("{}: {e}", program.display()))?;
+    if !output.status.success() {
+        return Err(format!("{}", output.status));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|e| format!("{e}: {}", String::from_utf8_lossy(&output.stdout)))
+}
+
+/// The medians of some runs.
+struct Summary {
+    unit: String,
+    per_second: f64,
+    least: f64,
+    most: f64,
+    /// The same work over a bare pipe, in the same process, where there is such a thing.
+    bare_per_second: Option<f64>,
+    client_cpu_us: f64,
+    agent_cpu_us: f64,
+    /// Peak memory of the client and the agent together.
+    kib: f64,
+    client_kib: f64,
+    agent_kib: f64,
+}
+
+impl Summary {
+    fn of(samples: Vec<Value>) -> Option<Self> {
+        let median = |name: &str| middle(samples.iter().map(|sample| sample[name].as_f64().unwrap_or(0.0)).collect());
+        let count = samples.first()?["count"].as_f64()?;
+        let mut rates: Vec<f64> =
+            samples.iter().filter_map(|sample| sample["seconds"].as_f64()).map(|seconds| count / seconds).collect();
+        rates.sort_by(f64::total_cmp);
+        let bare = median("bare_seconds");
+        Some(Self {
+            unit: samples.first()?["unit"].as_str()?.to_owned(),
+            per_second: middle(rates.clone()),
+            least: *rates.first()?,
+            most: *rates.last()?,
+            bare_per_second: (bare > 0.0).then(|| count / bare),
+            client_cpu_us: median("client_cpu_us") / count,
+            agent_cpu_us: median("agent_cpu_us") / count,
+            kib: median("client_kib") + median("agent_kib"),
+            client_kib: median("client_kib"),
+            agent_kib: median("agent_kib"),
+        })
+    }
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{:>9.0} {}/s [{:.0} .. {:.0}]  CPU per one: client {:.2} us, agent {:.2} us  peak: client {:.1} MiB, agent {:.1} MiB",
+            self.per_second,
+            self.unit,
+            self.least,
+            self.most,
+            self.client_cpu_us,
+            self.agent_cpu_us,
+            self.client_kib / 1024.0,
+            self.agent_kib / 1024.0
+        )
+    }
+}
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

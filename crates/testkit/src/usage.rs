@@ -7,10 +7,10 @@ pub fn peak_memory_kib() -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)).and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
-/// CPU time of this process, user and system, in milliseconds; 0 where it cannot be told.
-pub fn cpu_ms() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks: u64 = after_name.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok()).sum();
-    ticks * 10
+/// CPU time of this process, user and system, in microseconds; 0 where it cannot be told.
+pub fn cpu_us() -> u64 {
+    #[cfg(unix)]
+    return crate::sys::cpu_us();
+    #[cfg(not(unix))]
+    0
 }

@@ -2,6 +2,8 @@
 //!
 //! The first text block of a prompt is `"<count> <burst|yield>"`. `_bench/ping {n}` answers `{n}`; `_bench/rss` answers the
 //! peak memory and the CPU time of this process.
+//!
+//! With the argument `bare` it is no agent: it sends back what it reads, as it comes, through tokio's pipes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,7 +44,7 @@ impl Agent for Bench {
             }
             "_bench/rss" => Ok(Raw::from(serde_json::json!({
                 "hwm_kib": pintle_testkit::usage::peak_memory_kib(),
-                "cpu_ms": pintle_testkit::usage::cpu_ms(),
+                "cpu_us": pintle_testkit::usage::cpu_us(),
             }))),
             _ => Err(Error::method_not_found(method)),
         }
@@ -50,11 +52,38 @@ impl Agent for Bench {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut builder = match std::env::args().nth(1).as_deref() {
+    let mode = std::env::args().nth(1);
+    let mut builder = match mode.as_deref() {
         Some("mt") => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.worker_threads(2).enable_all().build()?;
+    if mode.as_deref() == Some("bare") {
+        return Ok(runtime.block_on(send_back())?);
+    }
     runtime.block_on(serve(Bench::default(), stdio()))?;
     Ok(())
+}
+
+#[cfg(unix)]
+async fn send_back() -> std::io::Result<()> {
+    use std::os::fd::AsFd;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::unix::pipe::{Receiver, Sender};
+
+    let mut reader = Receiver::from_owned_fd(std::io::stdin().as_fd().try_clone_to_owned()?)?;
+    let mut writer = Sender::from_owned_fd(std::io::stdout().as_fd().try_clone_to_owned()?)?;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match reader.read(&mut buffer).await? {
+            0 => return Ok(()),
+            read => writer.write_all(&buffer[..read]).await?,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+async fn send_back() -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }

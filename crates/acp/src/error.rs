@@ -5,7 +5,11 @@ use std::fmt;
 use serde::{Deserializer, Serializer};
 
 use crate::types::declare::{object_with_meta, serde_by_shape};
-use crate::types::{Fault, Raw, Read, SessionId, Shape};
+use crate::types::{Fault, Raw, Read, Shape};
+
+/// Most bytes of a name that a peer sent and that an error shows to it again: who asks with a megabyte gets no megabyte
+/// back.
+const MAX_ECHO_BYTES: usize = 256;
 
 object_with_meta! {
     /// An error as it goes over the wire, and what handlers return.
@@ -35,7 +39,7 @@ impl Error {
 
     /// -32600 for a method that came before `initialize` was answered.
     pub fn initialize_required(method: &str) -> Self {
-        let data = serde_json::json!({ "method": method, "reason": "initialize required" });
+        let data = serde_json::json!({ "method": echo(method), "reason": "initialize required" });
         Self::from(ErrorCode::InvalidRequest).data(data)
     }
 
@@ -46,7 +50,7 @@ impl Error {
 
     /// -32601: the method is not known here, or was not advertised.
     pub fn method_not_found(method: &str) -> Self {
-        Self::from(ErrorCode::MethodNotFound).data(serde_json::Value::from(method))
+        Self::from(ErrorCode::MethodNotFound).data(serde_json::Value::from(echo(method)))
     }
 
     /// -32602: a member of the params is missing or wrong.
@@ -77,8 +81,8 @@ impl Error {
     }
 
     /// -32002: the session is not known or not open.
-    pub fn session_not_found(session: &SessionId) -> Self {
-        Self::from(ErrorCode::ResourceNotFound).data(serde_json::json!({ "sessionId": session.as_str() }))
+    pub fn session_not_found(session: impl AsRef<str>) -> Self {
+        Self::from(ErrorCode::ResourceNotFound).data(serde_json::json!({ "sessionId": echo(session.as_ref()) }))
     }
 
     /// -32003: the session may not be attached to; the same for every reason.
@@ -90,6 +94,15 @@ impl Error {
     pub fn request_cancelled() -> Self {
         ErrorCode::RequestCancelled.into()
     }
+}
+
+/// The beginning of a long name, cut between two characters.
+fn echo(name: &str) -> &str {
+    let mut end = name.len().min(MAX_ECHO_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
 }
 
 impl From<ErrorCode> for Error {

@@ -56,7 +56,7 @@ pub use frame::{Framer, Line};
 pub use ids::{Digest, DigestBuilder, DigestError, InstanceId, InstanceIdError};
 pub use line::{LineError, strip_bom, strip_line_ending};
 pub use number::{IntegerError, MAX_EXACT_INTEGER, MAX_SAFE_INTEGER, SafeI64, SafeU64, parse_integer};
-pub use raw::{decode_raw, raw_value};
+pub use raw::{decode_raw, member, raw_value, string_value};
 pub use rpc::{Answer, Envelope, EnvelopeError, Id, IdField, Kind, Malformed, PeerId, VersionField, VersionRule};
 pub use scan::{
     DEFAULT_MAX_DATA_FRAME_BYTES, MAX_ACP_LINE_BYTES, MAX_CONTROL_FRAME_BYTES, MAX_DEPTH, Profile, ScanLimits, scan,

@@ -8,7 +8,7 @@ use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::lex;
-use crate::raw::raw_value;
+use crate::raw::{raw_value, unescape};
 use crate::text::{RootKind, Text};
 
 /// A legal request id. `1` and `"1"` are different ids.
@@ -330,7 +330,7 @@ impl<'a> Envelope<'a> {
     /// What the object is, as ACP tells requests, notifications and responses apart.
     ///
     /// An object with a method is a request or a notification, even if it has a result too; one with a result or an error and
-    /// no method is a response, in which a result outranks an error. Unknown members do not matter.
+    /// no method is a response. Unknown members do not matter.
     pub fn kind(&self, rule: VersionRule) -> Kind {
         let version_is_wrong = rule == VersionRule::Required && self.version != VersionField::Two;
         if self.method_raw.is_none() && (self.result.is_some() || self.error.is_some()) {
@@ -436,13 +436,7 @@ fn read_version(value: &str) -> VersionField {
 
 /// The characters of a string with its quotes.
 fn unquote(text: &str) -> Cow<'_, str> {
-    let body = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
-    if memchr::memchr(b'\\', body.as_bytes()).is_none() {
-        return Cow::Borrowed(body);
-    }
-    let mut unescaped = String::with_capacity(body.len());
-    lex::unescape_into(body, &mut unescaped);
-    Cow::Owned(unescaped)
+    unescape(text.get(1..text.len().saturating_sub(1)).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod sessions;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use super::caps::{self, Granted};
 use super::core::{Core, Held, Phase, refusal};
 use super::encode::{Call, Reply};
-use super::inbound::Inbound;
+use super::inbound::{Inbound, MethodName};
 use super::inflight::{Owed, ReplyToken, RequestKey, Role, TurnToken};
 use super::{Closed, Config, Counters, OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, SendError};
 use crate::Error;
@@ -211,15 +212,21 @@ impl<W> AgentEnd<W> {
 
     /// Answers a request. An answer after the connection closed, or to a request that was answered for its handler, is
     /// dropped.
+    ///
+    /// A token of another connection answers nothing here; its request is answered -32603 there.
     pub fn reply(&mut self, now: Instant, token: ReplyToken, reply: &Reply) {
-        let key = token.discharge();
-        self.settle(now, key, reply);
+        if token.belongs_to(&self.core.lost) {
+            let key = token.discharge();
+            self.settle(now, key, reply);
+        }
     }
 
     /// The root task of a turn ended with this answer to its prompt.
     pub fn end_turn(&mut self, now: Instant, token: TurnToken, reply: Reply) {
-        let turn = token.discharge();
-        self.root_ended(now, turn, Some(reply));
+        if token.belongs_to(&self.core.lost) {
+            let turn = token.discharge();
+            self.root_ended(now, turn, Some(reply));
+        }
     }
 
     /// One more task joins a turn; its answer waits for it.
@@ -246,10 +253,8 @@ impl<W> AgentEnd<W> {
         if !machine.may_post(turn.ordinal()) {
             return Err(TurnOver.into());
         }
-        self.core.may_send(call)?;
-        machine.post(turn.ordinal())?;
-        self.core.out.notification(call);
-        Ok(())
+        self.core.notify(call)?;
+        Ok(machine.post(turn.ordinal())?)
     }
 
     /// Sends an update of a session outside any turn. From within the handler of `session/new`, named by `via`, it waits
@@ -401,6 +406,12 @@ impl<W> AgentEnd<W> {
         self.core.counters
     }
 
+    /// Frames that wait for the answer to `initialize`, bytes of their params, and bytes of a line that has not ended.
+    pub fn held(&self) -> (usize, usize, usize) {
+        let (frames, bytes) = self.core.held();
+        (frames, bytes, self.core.buffered_bytes())
+    }
+
     /// Requests of the client that are not answered, requests of ours that are not answered, open sessions. All are zero
     /// when a connection is at rest without sessions (Inv-17).
     pub fn load(&self) -> (usize, usize, usize) {
@@ -415,7 +426,7 @@ impl<W> AgentEnd<W> {
                 let initialize = &*method == "initialize";
                 match self.core.phase {
                     Phase::Uninitialized if initialize => {
-                        let Some(key) = self.core.admit(&id, Role::Initialize) else { return };
+                        let Some(key) = self.core.admit(&id, Role::Initialize, params.as_ref()) else { return };
                         self.core.phase = Phase::Initializing;
                         self.note_client(params.as_ref());
                         self.event_request(key, rx, method, params, None);
@@ -423,7 +434,7 @@ impl<W> AgentEnd<W> {
                     Phase::Uninitialized => self.core.refuse(&id, &Error::initialize_required(&method)),
                     Phase::Initializing => self.core.hold_request(rx, &id, method, params),
                     Phase::Initialized => {
-                        if let Some(key) = self.core.admit(&id, Role::Plain) {
+                        if let Some(key) = self.core.admit(&id, Role::Plain, params.as_ref()) {
                             self.dispatch(now, rx, key, method, params);
                         }
                     }
@@ -463,7 +474,7 @@ impl<W> AgentEnd<W> {
         self.core.theirs = Granted::by_client(capabilities.map(|raw| raw.get()));
     }
 
-    fn dispatch(&mut self, now: Instant, rx: RxSeq, key: RequestKey, method: Box<str>, params: Option<RawJson>) {
+    fn dispatch(&mut self, now: Instant, rx: RxSeq, key: RequestKey, method: MethodName, params: Option<RawJson>) {
         let row = match caps::request(Side::Agent, &method) {
             Some(row) => row,
             None if method.starts_with('_') => return self.event_request(key, rx, method, params, None),
@@ -499,7 +510,7 @@ impl<W> AgentEnd<W> {
         }
     }
 
-    fn notification(&mut self, now: Instant, rx: RxSeq, method: Box<str>, params: Option<RawJson>) {
+    fn notification(&mut self, now: Instant, rx: RxSeq, method: MethodName, params: Option<RawJson>) {
         match &*method {
             "session/cancel" => {
                 let Some(id) = params.as_ref().and_then(session_id) else {
@@ -684,7 +695,7 @@ impl<W> AgentEnd<W> {
             }
             None => self.core.phase = Phase::Uninitialized,
         }
-        for held in std::mem::take(&mut self.core.held) {
+        for held in self.core.take_held() {
             match (held, self.core.phase) {
                 (Held::Request { rx, key, method, params }, Phase::Initialized) => {
                     self.set_role(key, Role::Plain);
@@ -700,7 +711,10 @@ impl<W> AgentEnd<W> {
                     self.note_client(params.as_ref());
                     self.event_request(key, rx, method, params, None);
                 }
-                (held, Phase::Initializing) => self.core.held.push_back(held),
+                (held, Phase::Initializing) => {
+                    // There was room for it before.
+                    let _ = self.core.hold(held);
+                }
                 (Held::Request { key, method, .. }, _) => self.refuse(key, &Error::initialize_required(&method)),
                 (Held::Notification { .. }, _) => self.core.counters.dropped_notification += 1,
             }
@@ -726,12 +740,7 @@ impl<W> AgentEnd<W> {
                 self.core.answer(key, &cancelled_turn());
             }
             Role::Held => {
-                let held =
-                    self.core.held.iter().position(|held| matches!(held, Held::Request { key: k, .. } if *k == key));
-                let prompt = match held.and_then(|at| self.core.held.remove(at)) {
-                    Some(Held::Request { method, .. }) => &*method == "session/prompt",
-                    _ => false,
-                };
+                let prompt = self.core.take_held_request(key).is_some_and(|method| method == "session/prompt");
                 let reply = if prompt { cancelled_turn() } else { Reply::error(&Error::request_cancelled()) };
                 self.core.answer(key, &reply);
             }
@@ -768,7 +777,7 @@ impl<W> AgentEnd<W> {
         if self.core.phase == Phase::Closed {
             return;
         }
-        self.core.phase = Phase::Closed;
+        self.core.close();
         self.drain = None;
         for (_, pending) in self.core.drain_requests() {
             self.events.push_back(AgentEvent::Outcome { waiter: pending.waiter, outcome: Outcome::Closed });
@@ -778,9 +787,7 @@ impl<W> AgentEnd<W> {
                 session.turns.abandon();
             }
         }
-        self.core.held.clear();
-        self.core.inflight.clear();
-        self.core.want_close();
+        self.asks.clear();
         self.events.push_back(AgentEvent::Closed(why));
     }
 
@@ -790,7 +797,7 @@ impl<W> AgentEnd<W> {
         &mut self,
         key: RequestKey,
         rx: RxSeq,
-        method: Box<str>,
+        method: MethodName,
         params: Option<RawJson>,
         session: Option<Arc<str>>,
     ) {
@@ -817,24 +824,18 @@ impl<W> AgentEnd<W> {
 
     /// The session that a request names, or -32602 for the request.
     fn session_of(&mut self, key: RequestKey, params: Option<&RawJson>) -> Option<Arc<str>> {
-        let id = params.and_then(session_id);
-        if id.is_none() {
+        let Some(id) = params.and_then(session_id) else {
             self.refuse(key, &refusal::params("sessionId", "expected a string"));
-        }
-        id.map(|id| {
-            self.sessions.key(&id).and_then(|key| self.sessions.get(key)).map_or_else(|| id.into(), |s| s.id.clone())
-        })
+            return None;
+        };
+        let open = self.sessions.key(&id).and_then(|key| self.sessions.get(key));
+        Some(open.map_or_else(|| Arc::from(&*id), |session| session.id.clone()))
     }
 }
 
 /// `sessionId` of some params, if it is a string.
-pub(crate) fn session_id(params: &RawJson) -> Option<Box<str>> {
-    #[derive(Deserialize)]
-    struct Params {
-        #[serde(rename = "sessionId")]
-        session_id: Box<str>,
-    }
-    params.decode_lax::<Params>().map(|params| params.session_id)
+pub(crate) fn session_id(params: &RawJson) -> Option<Cow<'_, str>> {
+    params.string_member("sessionId")
 }
 
 fn cancelled_turn() -> Reply {
@@ -842,10 +843,5 @@ fn cancelled_turn() -> Reply {
 }
 
 fn is_cancelled(result: &RawJson) -> bool {
-    #[derive(Deserialize)]
-    struct Answer<'a> {
-        #[serde(rename = "stopReason", borrow)]
-        stop_reason: std::borrow::Cow<'a, str>,
-    }
-    result.decode_lax::<Answer<'_>>().is_some_and(|answer| answer.stop_reason == "cancelled")
+    result.string_member("stopReason").is_some_and(|reason| reason == "cancelled")
 }

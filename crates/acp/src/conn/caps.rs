@@ -1,6 +1,6 @@
 //! Which methods were negotiated, from the method table and the advertised capabilities.
 
-use crate::methods::{Kind, Method, Side};
+use crate::methods::{Kind, Method, MethodId, Side};
 use crate::types::{AgentCapabilities, Capabilities, ClientCapabilities, decode};
 
 /// What one side advertised in the handshake; nothing before it.
@@ -23,7 +23,7 @@ impl Granted {
     /// True if the handling side takes `method`: it needs no capability, or the one it needs was advertised. A method that
     /// nobody knows is no matter of capabilities.
     pub(crate) fn allows(&self, method: &str) -> bool {
-        row(Side::Agent, method).or_else(|| row(Side::Client, method)).is_none_or(|row| self.takes(row))
+        MethodId::from_wire(method).is_none_or(|id| self.takes(id.method()))
     }
 
     pub(crate) fn takes(&self, row: &Method) -> bool {

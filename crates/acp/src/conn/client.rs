@@ -1,4 +1,5 @@
 //! The client's end: it talks to an agent.
+// Over 600 lines because the end is one value with one set of verbs, and its rules refer to each other.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use super::agent::session_id;
 use super::caps::{self, Granted};
 use super::core::{Core, Phase};
 use super::encode::{Call, Reply};
-use super::inbound::Inbound;
+use super::inbound::{Inbound, MethodName};
 use super::inflight::{Entry, Owed, ReplyToken, RequestKey, Role};
 use super::{Closed, Config, Counters, OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, SendError};
 use crate::Error;
@@ -74,13 +75,19 @@ pub struct ClientEnd<W> {
     sessions: HashMap<Arc<str>, Session>,
     /// Updates of sessions whose id no answer has named yet.
     early: HashMap<Arc<str>, VecDeque<(RxSeq, RawJson)>>,
+    early_bytes: usize,
     /// What the open requests are about, where their outcome matters here.
     roles: HashMap<OutId, Asked>,
+    /// Requests for `session/new` that are open: they count as sessions.
+    creating: usize,
     events: VecDeque<ClientEvent<W>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Session {
+    id: Arc<str>,
+    /// An answer of the agent's has named it, or opened it.
+    opened: bool,
     /// The open prompt that gets the updates, and how many it got.
     turn: Option<(OutId, u64)>,
     /// `session/cancel` was sent and the turn has not ended.
@@ -104,7 +111,9 @@ impl<W> ClientEnd<W> {
             core: Core::new(config),
             sessions: HashMap::new(),
             early: HashMap::new(),
+            early_bytes: 0,
             roles: HashMap::new(),
+            creating: 0,
             events: VecDeque::new(),
         }
     }
@@ -170,11 +179,15 @@ impl<W> ClientEnd<W> {
     /// The connection does not take it now: the waiter is given back, no outcome will come.
     pub fn request(&mut self, call: &Call, deadline: Option<Instant>, waiter: W) -> Result<OutId, (SendError, W)> {
         let asked = self.what(call);
-        let opens = matches!(asked, Some(Asked::NewSession | Asked::Open(_)));
+        let opens = match &asked {
+            Some(Asked::NewSession) => true,
+            Some(Asked::Open(session) | Asked::Prompt(session)) => !self.sessions.contains_key(session),
+            _ => false,
+        };
         if matches!(asked, Some(Asked::Initialize)) && self.core.phase != Phase::Uninitialized && !self.is_closed() {
             return Err((SendError::AlreadyInitialized, waiter));
         }
-        if opens && self.sessions.len() >= self.core.config.max_sessions {
+        if opens && self.sessions.len() + self.creating >= self.core.config.max_sessions {
             return Err((SendError::TooManySessions { limit: self.core.config.max_sessions }, waiter));
         }
         let id = self.core.request(call, deadline, waiter)?;
@@ -188,13 +201,14 @@ impl<W> ClientEnd<W> {
             }
             Some(Asked::Open(session)) => self.know(session.clone()),
             Some(Asked::Prompt(session)) => {
-                let session = self.sessions.entry(session.clone()).or_default();
+                let session = self.session(session.clone());
                 if session.turn.is_none() {
                     session.turn = Some((id, 0));
                     session.cancelling = false;
                 }
             }
-            Some(Asked::NewSession | Asked::Close(_)) | None => {}
+            Some(Asked::NewSession) => self.creating += 1,
+            Some(Asked::Close(_)) | None => {}
         }
         if let Some(asked) = asked {
             self.roles.insert(id, asked);
@@ -218,6 +232,11 @@ impl<W> ClientEnd<W> {
     pub fn cancel_turn(&mut self, session: &str) -> Result<(), SendError> {
         let call = Call::new("session/cancel", &CancelTurn { session_id: session }).map_err(|_| SendError::Closed)?;
         self.core.may_call("session/cancel")?;
+        // It does not wait behind calls; but who cancels again and again, and is not read, is told so.
+        let limit = self.core.config.max_reply_backlog_bytes;
+        if self.core.out.reply_bytes() >= limit {
+            return Err(SendError::Full { limit_bytes: limit });
+        }
         self.core.out.own_notification(&call);
         if let Some(session) = self.sessions.get_mut(session)
             && session.turn.is_some()
@@ -246,9 +265,13 @@ impl<W> ClientEnd<W> {
     }
 
     /// Answers a request. An answer to a request that was answered for its handler is dropped.
+    ///
+    /// A token of another connection answers nothing here; its request is answered -32603 there.
     pub fn reply(&mut self, token: ReplyToken, reply: &Reply) {
-        let key = token.discharge();
-        self.core.answer(key, reply);
+        if token.belongs_to(&self.core.lost) {
+            let key = token.discharge();
+            self.core.answer(key, reply);
+        }
     }
 
     /// Counts a handler's panic, which the connection does not see itself.
@@ -325,6 +348,11 @@ impl<W> ClientEnd<W> {
         self.core.counters
     }
 
+    /// Updates that are kept for sessions that are not known yet, their bytes, and bytes of a line that has not ended.
+    pub fn held(&self) -> (usize, usize, usize) {
+        (self.early.values().map(VecDeque::len).sum(), self.early_bytes, self.core.buffered_bytes())
+    }
+
     /// Requests of the agent that are not answered, requests of ours that are not answered, sessions known.
     pub fn load(&self) -> (usize, usize, usize) {
         (self.core.inflight.len(), self.core.open_requests(), self.sessions.len())
@@ -338,7 +366,7 @@ impl<W> ClientEnd<W> {
                 if self.core.phase != Phase::Initialized {
                     return self.core.refuse(&id, &Error::initialize_required(&method));
                 }
-                if let Some(key) = self.core.admit(&id, Role::Plain) {
+                if let Some(key) = self.core.admit(&id, Role::Plain, params.as_ref()) {
                     self.request_in(key, rx, method, params);
                 }
             }
@@ -353,13 +381,13 @@ impl<W> ClientEnd<W> {
         }
     }
 
-    fn request_in(&mut self, key: RequestKey, rx: RxSeq, method: Box<str>, params: Option<RawJson>) {
+    fn request_in(&mut self, key: RequestKey, rx: RxSeq, method: MethodName, params: Option<RawJson>) {
         match caps::request(Side::Client, &method) {
             Some(row) if !self.core.ours.takes(row) => return self.refuse(key, &Error::method_not_found(&method)),
             None if !method.starts_with('_') => return self.refuse(key, &Error::method_not_found(&method)),
             _ => {}
         }
-        let session: Option<Arc<str>> = params.as_ref().and_then(session_id).map(Arc::from);
+        let session: Option<Arc<str>> = params.as_ref().and_then(session_id).map(|id| self.intern(&id));
         let permission = &*method == "session/request_permission";
         if let Some(entry) = self.core.inflight.get_mut(key) {
             entry.session.clone_from(&session);
@@ -375,7 +403,7 @@ impl<W> ClientEnd<W> {
         self.events.push_back(ClientEvent::Request { request, session });
     }
 
-    fn notification(&mut self, rx: RxSeq, method: Box<str>, params: Option<RawJson>) {
+    fn notification(&mut self, rx: RxSeq, method: MethodName, params: Option<RawJson>) {
         if &*method == "$/cancel_request" {
             return self.cancel_inbound(params.as_ref());
         }
@@ -397,40 +425,52 @@ impl<W> ClientEnd<W> {
             self.core.counters.dropped_notification += 1;
             return;
         };
-        let Some((session, entry)) = self.sessions.get_key_value(&*id).map(|(id, _)| id.clone()).and_then(|id| {
-            let entry = self.sessions.get_mut(&id)?;
-            Some((id, entry))
-        }) else {
-            return self.keep_early(rx, id.into(), params);
+        let Some(session) = self.sessions.get_mut(&*id) else {
+            return self.keep_early(rx, &id, &params);
         };
-        let delivery = entry.turn.as_mut().map(|(prompt, count)| {
+        let delivery = session.turn.as_mut().map(|(prompt, count)| {
             let ordinal = *count;
             *count += 1;
             Delivery { prompt: *prompt, ordinal }
         });
+        let session = session.id.clone();
         self.events.push_back(ClientEvent::Update { session, delivery, params, rx });
     }
 
     /// Agents send updates of a session before the answer that names it (acp-sdk 30, 31). They are kept, within bounds.
-    fn keep_early(&mut self, rx: RxSeq, session: Arc<str>, params: RawJson) {
-        let sessions = self.early.len();
-        let (max_sessions, max_updates) =
-            (self.core.config.max_early_sessions, self.core.config.max_early_updates_per_session);
-        match self.early.get_mut(&session) {
-            Some(kept) if kept.len() < max_updates => kept.push_back((rx, params)),
-            None if sessions < max_sessions && max_updates > 0 => {
-                self.early.insert(session, VecDeque::from([(rx, params)]));
+    fn keep_early(&mut self, rx: RxSeq, session: &str, params: &RawJson) {
+        let config = &self.core.config;
+        let bytes = params.as_bytes().len();
+        let room = session.len() <= config.max_id_bytes
+            && self.early_bytes.saturating_add(bytes) <= config.max_early_bytes
+            && match self.early.get(session) {
+                Some(kept) => kept.len() < config.max_early_updates_per_session,
+                None => self.early.len() < config.max_early_sessions && config.max_early_updates_per_session > 0,
+            };
+        if !room {
+            self.core.counters.dropped_early_update += 1;
+            return;
+        }
+        self.early_bytes += bytes;
+        match self.early.get_mut(session) {
+            Some(kept) => kept.push_back((rx, params.detached())),
+            None => {
+                self.early.insert(session.into(), VecDeque::from([(rx, params.detached())]));
             }
-            _ => self.core.counters.dropped_early_update += 1,
         }
     }
 
     /// From here on updates of this session have an addressee; those that came before follow now.
     fn know(&mut self, session: Arc<str>) {
-        self.sessions.entry(session.clone()).or_default();
+        self.session(session.clone());
         for (rx, params) in self.early.remove(&session).unwrap_or_default() {
+            self.early_bytes -= params.as_bytes().len();
             self.events.push_back(ClientEvent::Update { session: session.clone(), delivery: None, params, rx });
         }
+    }
+
+    fn session(&mut self, id: Arc<str>) -> &mut Session {
+        self.sessions.entry(id.clone()).or_insert_with(|| Session { id, opened: false, turn: None, cancelling: false })
     }
 
     fn cancel_inbound(&mut self, params: Option<&RawJson>) {
@@ -463,15 +503,21 @@ impl<W> ClientEnd<W> {
     fn outcome(&mut self, id: OutId, waiter: W, outcome: Outcome) {
         let asked = self.roles.remove(&id);
         let mut turn = None;
-        let mut known = None;
+        let mut known: Option<Arc<str>> = None;
+        if matches!(asked, Some(Asked::NewSession)) {
+            self.creating -= 1;
+        }
         match (&asked, &outcome) {
             (Some(Asked::Initialize), Outcome::Result(result)) => self.initialized(result),
             (Some(Asked::Initialize), _) if self.core.phase == Phase::Initializing => {
                 self.core.phase = Phase::Uninitialized;
             }
             (Some(Asked::NewSession), Outcome::Result(result)) => {
-                known = session_id(result).map(Arc::from);
+                let most = self.core.config.max_id_bytes;
+                known = session_id(result).filter(|id| id.len() <= most).map(|id| Arc::from(&*id));
             }
+            (Some(Asked::Open(session)), Outcome::Result(_)) => self.session(session.clone()).opened = true,
+            (Some(Asked::Open(session)), _) => self.forget_unopened(session),
             (Some(Asked::Close(session)), Outcome::Result(_)) => {
                 self.sessions.remove(session);
             }
@@ -484,12 +530,23 @@ impl<W> ClientEnd<W> {
                     updates = count;
                 }
                 turn = Some((session.clone(), updates));
+                if !matches!(outcome, Outcome::Result(_)) {
+                    self.forget_unopened(session);
+                }
             }
             _ => {}
         }
         self.events.push_back(ClientEvent::Outcome { waiter, outcome, turn });
         if let Some(session) = known {
-            self.know(session);
+            self.know(session.clone());
+            self.session(session).opened = true;
+        }
+    }
+
+    /// A session that no answer has opened is not there if the request that named it fails.
+    fn forget_unopened(&mut self, id: &str) {
+        if self.sessions.get(id).is_some_and(|session| !session.opened && session.turn.is_none()) {
+            self.sessions.remove(id);
         }
     }
 
@@ -518,6 +575,8 @@ impl<W> ClientEnd<W> {
             Some(Asked::Initialize) if self.core.phase == Phase::Initializing => {
                 self.core.phase = Phase::Uninitialized;
             }
+            Some(Asked::NewSession) => self.creating -= 1,
+            Some(Asked::Open(session)) => self.forget_unopened(&session),
             Some(Asked::Prompt(session)) => {
                 if let Some(session) = self.sessions.get_mut(&session) {
                     session.turn.take_if(|(prompt, _)| *prompt == id);
@@ -531,16 +590,14 @@ impl<W> ClientEnd<W> {
         if self.core.phase == Phase::Closed {
             return;
         }
-        self.core.phase = Phase::Closed;
-        self.core.input_ended = true;
+        self.core.close();
         for (id, pending) in self.core.drain_requests() {
             self.outcome(id, pending.waiter, Outcome::Closed);
         }
         self.roles.clear();
         self.early.clear();
+        self.early_bytes = 0;
         self.sessions.clear();
-        self.core.inflight.clear();
-        self.core.want_close();
         self.events.push_back(ClientEvent::Closed(why));
     }
 

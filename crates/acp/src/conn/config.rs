@@ -10,11 +10,20 @@ pub struct Config {
     pub max_line_bytes: usize,
     /// Requests of the peer that may be unanswered at a time. One more is answered -32603 "server busy".
     pub max_inflight_requests: usize,
+    /// Bytes of params of the peer's unanswered requests. A request that would go past it is answered -32603 "server busy",
+    /// unless it is the only one.
+    pub max_inflight_bytes: usize,
+    /// Longest id of a request of the peer, as it is spelled. A longer one is answered -32600 with id null, since ids are
+    /// kept and echoed. Session ids that a peer makes up are bounded alike: longer ones are not opened (-32602), and no
+    /// updates are kept for them.
+    pub max_id_bytes: usize,
     /// Our own requests that may be unanswered at a time. One more is refused locally.
     pub max_outbound_requests: usize,
     /// Frames kept while `initialize` is being answered. One more request is answered -32603 "server busy", one more
     /// notification is dropped and counted.
     pub max_held_frames: usize,
+    /// Bytes of params of those frames, answered and counted alike; one frame is kept whatever its size.
+    pub max_held_bytes: usize,
     /// Sessions that may be open at a time on an agent's connection.
     pub max_sessions: usize,
     /// Prompts kept for a session that is still being loaded or resumed.
@@ -34,6 +43,8 @@ pub struct Config {
     pub max_early_updates_per_session: usize,
     /// On the client: sessions whose id is not known yet and for which updates are kept.
     pub max_early_sessions: usize,
+    /// On the client: bytes of all of those updates.
+    pub max_early_bytes: usize,
     /// Whether a frame must say `"jsonrpc":"2.0"`. Off, a frame without that member is read as if it had it.
     pub require_jsonrpc: bool,
 }
@@ -43,8 +54,11 @@ impl Default for Config {
         Self {
             max_line_bytes: 64 * 1024 * 1024,
             max_inflight_requests: 1000,
+            max_inflight_bytes: 256 * 1024 * 1024,
+            max_id_bytes: 4096,
             max_outbound_requests: 4096,
             max_held_frames: 256,
+            max_held_bytes: 16 * 1024 * 1024,
             max_sessions: 4096,
             max_waiting_prompts_per_session: 16,
             max_call_backlog_bytes: 128 * 1024,
@@ -54,6 +68,7 @@ impl Default for Config {
             session_idle_timeout: None,
             max_early_updates_per_session: 256,
             max_early_sessions: 64,
+            max_early_bytes: 4 * 1024 * 1024,
             require_jsonrpc: true,
         }
     }

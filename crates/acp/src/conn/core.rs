@@ -9,7 +9,7 @@ use pintle_wire::{Framer, Id, Line, PeerId, RequestTable};
 
 use super::caps::Granted;
 use super::encode::{Call, Outgoing, Reply};
-use super::inbound::{self, Inbound};
+use super::inbound::{self, Inbound, MethodName};
 use super::inflight::{InFlight, Lost, ReplyToken, RequestKey, Role};
 use super::{Config, Counters, OutId, Output, RawJson, SendError};
 use crate::session::RxSeq;
@@ -28,8 +28,15 @@ pub(crate) enum Phase {
 /// A frame kept while `initialize` is being answered.
 #[derive(Debug)]
 pub(crate) enum Held {
-    Request { rx: RxSeq, key: RequestKey, method: Box<str>, params: Option<RawJson> },
-    Notification { rx: RxSeq, method: Box<str>, params: Option<RawJson> },
+    Request { rx: RxSeq, key: RequestKey, method: MethodName, params: Option<RawJson> },
+    Notification { rx: RxSeq, method: MethodName, params: Option<RawJson> },
+}
+
+impl Held {
+    fn bytes(&self) -> usize {
+        let (Self::Request { params, .. } | Self::Notification { params, .. }) = self;
+        params.as_ref().map_or(0, |params| params.as_bytes().len())
+    }
 }
 
 /// One of our requests.
@@ -43,7 +50,8 @@ pub(crate) struct Core<W> {
     pub(crate) config: Config,
     pub(crate) phase: Phase,
     pub(crate) inflight: InFlight,
-    pub(crate) held: VecDeque<Held>,
+    held: VecDeque<Held>,
+    held_bytes: usize,
     pub(crate) out: Outgoing,
     pub(crate) counters: Counters,
     /// What we advertised; decides what we answer.
@@ -71,6 +79,7 @@ impl<W> Core<W> {
             phase: Phase::Uninitialized,
             inflight: InFlight::default(),
             held: VecDeque::new(),
+            held_bytes: 0,
             out: Outgoing::default(),
             counters: Counters::default(),
             ours: Granted::default(),
@@ -101,7 +110,9 @@ impl<W> Core<W> {
 
     /// The next frame that was received whole, and what it is. Errors of the frame itself are already answered.
     pub(crate) fn next_frame(&mut self) -> Option<(RxSeq, Inbound)> {
-        while let Some(line) = self.framer.next() {
+        while self.phase != Phase::Closed
+            && let Some(line) = self.framer.next()
+        {
             if let Some(frame) = self.read(line) {
                 return Some(frame);
             }
@@ -158,40 +169,76 @@ impl<W> Core<W> {
     // The peer's requests.
 
     /// Accepts a request, or refuses it in the order of acp-runtime chapter 5: duplicate id, then cap.
-    pub(crate) fn admit(&mut self, id: &PeerId, role: Role) -> Option<RequestKey> {
+    pub(crate) fn admit(&mut self, id: &PeerId, role: Role, params: Option<&RawJson>) -> Option<RequestKey> {
         if self.inflight.key(id.id()).is_some() {
             // An answer would be taken for the first request's.
             self.counters.duplicate_inflight_id += 1;
             return None;
         }
-        if self.inflight.len() >= self.config.max_inflight_requests {
-            self.counters.shed_request += 1;
-            let limit = self.config.max_inflight_requests;
-            self.out.reply(Some(id), &Reply::error(&refusal::busy("too many requests in flight", limit)));
-            return None;
-        }
-        Some(self.inflight.insert(id.clone(), role))
+        let bytes = params.map_or(0, |params| params.as_bytes().len());
+        let (requests, most_bytes) = (self.config.max_inflight_requests, self.config.max_inflight_bytes);
+        let busy = if self.inflight.len() >= requests {
+            refusal::busy("too many requests in flight", requests)
+        } else if self.inflight.len() > 0 && self.inflight.bytes().saturating_add(bytes) > most_bytes {
+            refusal::busy("too many bytes of requests in flight", most_bytes)
+        } else {
+            return Some(self.inflight.insert(id.clone(), role, bytes));
+        };
+        self.counters.shed_request += 1;
+        self.out.reply(Some(id), &Reply::error(&busy));
+        None
     }
 
     /// Keeps an accepted request until `initialize` is answered.
-    pub(crate) fn hold_request(&mut self, rx: RxSeq, id: &PeerId, method: Box<str>, params: Option<RawJson>) {
-        let Some(key) = self.admit(id, Role::Held) else { return };
-        if self.held.len() >= self.config.max_held_frames {
+    pub(crate) fn hold_request(&mut self, rx: RxSeq, id: &PeerId, method: MethodName, params: Option<RawJson>) {
+        let Some(key) = self.admit(id, Role::Held, params.as_ref()) else { return };
+        let held = Held::Request { rx, key, method, params: params.map(|params| params.detached()) };
+        if let Some(limit) = self.hold(held) {
             self.counters.shed_request += 1;
-            let limit = self.config.max_held_frames;
-            self.answer(key, &Reply::error(&refusal::busy("too many frames before the handshake is done", limit)));
-            return;
+            self.answer(key, &Reply::error(&refusal::busy("too much before the handshake is done", limit)));
         }
-        self.held.push_back(Held::Request { rx, key, method, params });
     }
 
     /// Keeps a notification until `initialize` is answered.
-    pub(crate) fn hold_notification(&mut self, rx: RxSeq, method: Box<str>, params: Option<RawJson>) {
-        if self.held.len() >= self.config.max_held_frames {
+    pub(crate) fn hold_notification(&mut self, rx: RxSeq, method: MethodName, params: Option<RawJson>) {
+        let held = Held::Notification { rx, method, params: params.map(|params| params.detached()) };
+        if self.hold(held).is_some() {
             self.counters.shed_notification += 1;
-            return;
         }
-        self.held.push_back(Held::Notification { rx, method, params });
+    }
+
+    /// Keeps a frame, or says which bound has been reached.
+    pub(crate) fn hold(&mut self, held: Held) -> Option<usize> {
+        let bytes = held.bytes();
+        if self.held.len() >= self.config.max_held_frames {
+            return Some(self.config.max_held_frames);
+        }
+        if !self.held.is_empty() && self.held_bytes.saturating_add(bytes) > self.config.max_held_bytes {
+            return Some(self.config.max_held_bytes);
+        }
+        self.held_bytes += bytes;
+        self.held.push_back(held);
+        None
+    }
+
+    /// Everything that was kept, in order.
+    pub(crate) fn take_held(&mut self) -> VecDeque<Held> {
+        self.held_bytes = 0;
+        std::mem::take(&mut self.held)
+    }
+
+    /// A request that was kept, out of its turn.
+    pub(crate) fn take_held_request(&mut self, wanted: RequestKey) -> Option<MethodName> {
+        let at = self.held.iter().position(|held| matches!(held, Held::Request { key, .. } if *key == wanted))?;
+        let held = self.held.remove(at)?;
+        self.held_bytes -= held.bytes();
+        let (Held::Request { method, .. } | Held::Notification { method, .. }) = held;
+        Some(method)
+    }
+
+    /// Frames that are kept, and bytes of their params.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (self.held.len(), self.held_bytes)
     }
 
     /// Sends the answer to an accepted request and forgets it; `None` if it is not open any more.
@@ -333,8 +380,19 @@ impl<W> Core<W> {
         self.out.reply_bytes() < self.config.max_reply_backlog_bytes
     }
 
-    pub(crate) fn want_close(&mut self) {
+    /// Nothing more comes in and nothing that is owed will be answered; what waits to be written still is.
+    pub(crate) fn close(&mut self) {
+        self.phase = Phase::Closed;
+        self.input_ended = true;
+        self.framer = Framer::new(self.config.max_line_bytes);
+        self.take_held();
+        self.inflight.clear();
         self.close_wanted = true;
+    }
+
+    /// Bytes of lines in the making.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.framer.buffered_bytes()
     }
 }
 
@@ -363,6 +421,6 @@ pub(crate) mod refusal {
     }
 
     pub(crate) fn unknown_session(id: &str) -> Error {
-        Error::from(ErrorCode::ResourceNotFound).data(json!({ "sessionId": id }))
+        Error::session_not_found(id)
     }
 }

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Range;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use pintle_wire::PeerId;
 use serde::Serialize;
 
@@ -14,6 +15,8 @@ use crate::Error;
 const COALESCE_BYTES: usize = 8 * 1024;
 /// A chunk of coalesced frames is closed at this size.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Room for the first frames of a chunk, where nothing tells how many there will be.
+const FIRST_BYTES: usize = 512;
 
 /// A value could not be written as one line of JSON. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
@@ -29,8 +32,39 @@ pub struct EncodeError {
 pub struct Call {
     method: Cow<'static, str>,
     /// `"method":..,"params":..}` and LF.
-    body: Bytes,
+    body: Body,
     params_from: Option<usize>,
+}
+
+/// What follows the id in a frame. A short one is copied into a chunk with others, and needs no counted owner before that.
+#[derive(Debug, Clone)]
+enum Body {
+    Short(Vec<u8>),
+    Long(Bytes),
+}
+
+impl Body {
+    fn new(bytes: Vec<u8>) -> Self {
+        if bytes.len() > COALESCE_BYTES { Self::Long(bytes.into()) } else { Self::Short(bytes) }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes) => bytes,
+            Self::Long(bytes) => bytes,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    fn part(&self, range: Range<usize>) -> RawJson {
+        RawJson::from_scanned(match self {
+            Self::Short(bytes) => Bytes::copy_from_slice(&bytes[range]),
+            Self::Long(bytes) => bytes.slice(range),
+        })
+    }
 }
 
 impl Call {
@@ -43,7 +77,7 @@ impl Call {
         let mut body = start(&method);
         body.extend_from_slice(b",\"params\":");
         let from = body.len();
-        serde_json::to_writer((&mut body).writer(), params)
+        serde_json::to_writer(&mut body, params)
             .map_err(|source| EncodeError { what: format!("the params of {method}").into(), source })?;
         keep_on_one_line(&mut body[from..]);
         Ok(Self::finish(method, body, Some(from)))
@@ -74,7 +108,7 @@ impl Call {
     /// The params, if there are any.
     pub(crate) fn params(&self) -> Option<RawJson> {
         let from = self.params_from?;
-        Some(RawJson::from_scanned(self.body.slice(from..self.body.len() - END.len())))
+        Some(self.body.part(from..self.body.len() - END.len()))
     }
 
     /// Bytes of the frame, but for the id.
@@ -87,16 +121,19 @@ impl Call {
         false
     }
 
-    fn finish(method: Cow<'static, str>, mut body: BytesMut, params_from: Option<usize>) -> Self {
+    fn finish(method: Cow<'static, str>, mut body: Vec<u8>, params_from: Option<usize>) -> Self {
         body.extend_from_slice(END);
-        Self { method, body: body.freeze(), params_from }
+        Self { method, body: Body::new(body), params_from }
     }
 }
 
-fn start(method: &str) -> BytesMut {
-    let mut body = BytesMut::with_capacity(256);
+fn start(method: &str) -> Vec<u8> {
+    let mut body = Vec::with_capacity(256);
     body.extend_from_slice(b"\"method\":");
-    put_string(&mut body, method);
+    // Writing a string to memory cannot fail.
+    if serde_json::to_writer(&mut body, method).is_err() {
+        body.extend_from_slice(b"\"\"");
+    }
     body
 }
 
@@ -104,7 +141,7 @@ fn start(method: &str) -> BytesMut {
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// `"result":..}` or `"error":..}` and LF.
-    body: Bytes,
+    body: Body,
     is_ok: bool,
 }
 
@@ -118,29 +155,29 @@ impl Reply {
     /// # Errors
     /// `result` cannot be written as JSON. Answer [`Error::internal_error`] then.
     pub fn ok<R: Serialize + ?Sized>(result: &R) -> Result<Self, EncodeError> {
-        let mut body = BytesMut::with_capacity(128);
+        let mut body = Vec::with_capacity(128);
         body.extend_from_slice(RESULT);
-        serde_json::to_writer((&mut body).writer(), result)
-            .map_err(|source| EncodeError { what: "a result".into(), source })?;
+        serde_json::to_writer(&mut body, result).map_err(|source| EncodeError { what: "a result".into(), source })?;
         keep_on_one_line(&mut body);
         body.extend_from_slice(END);
-        Ok(Self { body: body.freeze(), is_ok: true })
+        Ok(Self { body: Body::new(body), is_ok: true })
     }
 
     /// A result that came from elsewhere and travels as it is.
     pub fn raw(result: &RawJson) -> Self {
-        let mut body = BytesMut::with_capacity(RESULT.len() + result.as_bytes().len() + END.len());
+        let mut body = Vec::with_capacity(RESULT.len() + result.as_bytes().len() + END.len());
         body.extend_from_slice(RESULT);
         body.extend_from_slice(result.as_bytes());
+        keep_on_one_line(&mut body);
         body.extend_from_slice(END);
-        Self { body: body.freeze(), is_ok: true }
+        Self { body: Body::new(body), is_ok: true }
     }
 
     /// Encodes an error.
     pub fn error(error: &Error) -> Self {
-        let mut body = BytesMut::with_capacity(128);
+        let mut body = Vec::with_capacity(128);
         body.extend_from_slice(ERROR);
-        if serde_json::to_writer((&mut body).writer(), error).is_err() {
+        if serde_json::to_writer(&mut body, error).is_err() {
             // The data of an error is raw JSON or a value of ours; both can be written. If ever not, the peer still gets
             // its answer.
             body.truncate(ERROR.len());
@@ -148,7 +185,7 @@ impl Reply {
         }
         keep_on_one_line(&mut body);
         body.extend_from_slice(END);
-        Self { body: body.freeze(), is_ok: false }
+        Self { body: Body::new(body), is_ok: false }
     }
 
     /// True for a result, false for an error.
@@ -158,7 +195,7 @@ impl Reply {
 
     /// The result's text, if this is one.
     pub(crate) fn result(&self) -> Option<RawJson> {
-        self.is_ok.then(|| RawJson::from_scanned(self.body.slice(RESULT.len()..self.body.len() - END.len())))
+        self.is_ok.then(|| self.body.part(RESULT.len()..self.body.len() - END.len()))
     }
 }
 
@@ -175,6 +212,9 @@ impl<R: Serialize> From<Result<R, Error>> for Reply {
 /// A line break between two tokens of a raw value would cut the frame in two. Within a string it is always escaped, so
 /// every one found here may become a space.
 fn keep_on_one_line(text: &mut [u8]) {
+    if memchr::memchr2(b'\n', b'\r', text).is_none() {
+        return;
+    }
     for byte in text {
         if matches!(byte, b'\n' | b'\r') {
             *byte = b' ';
@@ -182,18 +222,13 @@ fn keep_on_one_line(text: &mut [u8]) {
     }
 }
 
-fn put_string(out: &mut BytesMut, text: &str) {
-    // Writing a string to memory cannot fail.
-    if serde_json::to_writer(out.writer(), text).is_err() {
-        out.extend_from_slice(b"\"\"");
-    }
-}
-
 /// Frames that wait to be written, in the order in which they were handed over.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     chunks: VecDeque<Bytes>,
-    tail: BytesMut,
+    tail: Vec<u8>,
+    /// Bytes of the last chunk: as much may be wanted for the next.
+    last_chunk_bytes: usize,
     pending_bytes: usize,
     /// Bytes of calls among them, from above: after a partial write the rest counts as calls first.
     call_bytes: usize,
@@ -202,11 +237,8 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     pub(crate) fn request(&mut self, id: i64, call: &Call) {
-        use std::fmt::Write as _;
-        let mut prefix = BytesMut::with_capacity(48);
-        // Formatting into memory cannot fail.
-        let _ = write!(prefix, "{{\"jsonrpc\":\"2.0\",\"id\":{id},");
-        self.call_bytes += self.push(&prefix, &call.body);
+        let prefix = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},");
+        self.call_bytes += self.push(prefix.as_bytes(), &call.body);
     }
 
     pub(crate) fn notification(&mut self, call: &Call) {
@@ -219,32 +251,31 @@ impl Outgoing {
     }
 
     pub(crate) fn reply(&mut self, id: Option<&PeerId>, reply: &Reply) {
-        let mut prefix = BytesMut::with_capacity(48);
+        let mut prefix = Vec::with_capacity(48);
         prefix.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         match id {
-            Some(id) => {
-                if serde_json::to_writer((&mut prefix).writer(), id).is_err() {
-                    prefix.extend_from_slice(b"null");
-                }
-            }
+            Some(id) => id.write(&mut prefix),
             None => prefix.extend_from_slice(b"null"),
         }
         prefix.extend_from_slice(b",");
         self.push(&prefix, &reply.body);
     }
 
-    fn push(&mut self, prefix: &[u8], body: &Bytes) -> usize {
+    fn push(&mut self, prefix: &[u8], body: &Body) -> usize {
         let len = prefix.len() + body.len();
-        if body.len() > COALESCE_BYTES {
-            self.tail.extend_from_slice(prefix);
+        if self.tail.len() + len > CHUNK_BYTES {
             self.close_tail();
-            self.chunks.push_back(body.clone());
-        } else {
-            if self.tail.len() + len > CHUNK_BYTES {
+        }
+        if self.tail.capacity() == 0 {
+            self.tail.reserve(self.last_chunk_bytes.clamp(FIRST_BYTES, CHUNK_BYTES));
+        }
+        self.tail.extend_from_slice(prefix);
+        match body {
+            Body::Short(bytes) => self.tail.extend_from_slice(bytes),
+            Body::Long(bytes) => {
                 self.close_tail();
+                self.chunks.push_back(bytes.clone());
             }
-            self.tail.extend_from_slice(prefix);
-            self.tail.extend_from_slice(body);
         }
         self.pending_bytes += len;
         self.frames += 1;
@@ -253,7 +284,8 @@ impl Outgoing {
 
     fn close_tail(&mut self) {
         if !self.tail.is_empty() {
-            self.chunks.push_back(self.tail.split().freeze());
+            self.last_chunk_bytes = self.tail.len();
+            self.chunks.push_back(std::mem::take(&mut self.tail).into());
         }
     }
 

@@ -1,25 +1,31 @@
 //! A line, read: which kind of message it is, with its parts as views into it.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use pintle_wire::{
-    Answer, Envelope, EnvelopeError, Id, Kind, PeerId, Profile, ScanLimits, VersionRule, decode_raw, scan,
+    Answer, Envelope, EnvelopeError, Id, IdField, Kind, PeerId, Profile, ScanLimits, VersionRule, decode_raw, scan,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Config, RawJson};
 use crate::Error;
+use crate::methods::MethodId;
+
+/// The name of a method; those of the table are not copied.
+pub(crate) type MethodName = Cow<'static, str>;
 
 /// What one line is.
 #[derive(Debug)]
 pub(crate) enum Inbound {
     Request {
         id: PeerId,
-        method: Box<str>,
+        method: MethodName,
         params: Option<RawJson>,
     },
     Notification {
-        method: Box<str>,
+        method: MethodName,
         params: Option<RawJson>,
     },
     Response {
@@ -52,19 +58,19 @@ pub(crate) fn read(line: &Bytes, config: &Config) -> (Inbound, u32) {
     let view = |raw: &RawValue| view(&base, text.as_str(), raw.get());
     let rule = if config.require_jsonrpc { VersionRule::Required } else { VersionRule::Ignored };
     let frame = match envelope.kind(rule) {
-        Kind::Request => match (envelope.id.peer_id(), envelope.method) {
+        Kind::Request => match (peer_id(&envelope.id, config), envelope.method) {
             (Some(id), Some(method)) => {
-                Inbound::Request { id, method: method.into(), params: envelope.params.map(view) }
+                Inbound::Request { id, method: name(method), params: envelope.params.map(view) }
             }
             _ => Inbound::Invalid { id: None },
         },
         Kind::Notification => match envelope.method {
-            Some(method) => Inbound::Notification { method: method.into(), params: envelope.params.map(view) },
+            Some(method) => Inbound::Notification { method: name(method), params: envelope.params.map(view) },
             None => Inbound::Invalid { id: None },
         },
         Kind::Response => response(&envelope, view),
         Kind::Malformed(malformed) => match malformed.answer() {
-            Answer::OwnId => Inbound::Invalid { id: envelope.id.peer_id() },
+            Answer::OwnId => Inbound::Invalid { id: peer_id(&envelope.id, config) },
             Answer::NullId => Inbound::Invalid { id: None },
             Answer::Nothing => Inbound::MalformedResponse,
         },
@@ -72,14 +78,34 @@ pub(crate) fn read(line: &Bytes, config: &Config) -> (Inbound, u32) {
     (frame, lone_surrogates)
 }
 
+/// The id of a request, if it is legal and no longer than one that is kept.
+fn peer_id(field: &IdField<'_>, config: &Config) -> Option<PeerId> {
+    field.raw().is_some_and(|raw| raw.get().len() <= config.max_id_bytes).then(|| field.peer_id()).flatten()
+}
+
+fn name(method: Cow<'_, str>) -> MethodName {
+    const UPDATE: &str = MethodId::SessionUpdate.wire();
+    if method == UPDATE {
+        return Cow::Borrowed(UPDATE);
+    }
+    match MethodId::from_wire(&method) {
+        // An alias is kept as it was spelled: it is answered alike, but in its own spelling.
+        Some(id) if id.wire() == method => Cow::Borrowed(id.wire()),
+        _ => Cow::Owned(method.into_owned()),
+    }
+}
+
+/// A response that has both an error and a result is an error (G-05): nobody may take it for a yes. Some peers write the one
+/// that they do not mean as null.
 fn response(envelope: &Envelope<'_>, view: impl Fn(&RawValue) -> RawJson) -> Inbound {
     let Some(id) = envelope.id.id() else { return Inbound::MalformedResponse };
-    let answer = match (envelope.result, envelope.error) {
-        (Some(result), _) => Ok(view(result)),
-        (None, Some(error)) => match decode_raw::<Error>(error) {
+    let error = envelope.error.filter(|error| envelope.result.is_none() || error.get() != "null");
+    let answer = match (envelope.result, error) {
+        (_, Some(error)) => match decode_raw::<Error>(error) {
             Ok(error) => Err(error),
             Err(_) => return Inbound::MalformedResponse,
         },
+        (Some(result), None) => Ok(view(result)),
         (None, None) => return Inbound::MalformedResponse,
     };
     Inbound::Response { id, answer }

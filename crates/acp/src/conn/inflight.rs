@@ -42,6 +42,8 @@ pub(crate) enum Role {
 pub(crate) struct Entry {
     pub(crate) id: PeerId,
     pub(crate) role: Role,
+    /// Of its params.
+    bytes: usize,
     /// The peer has sent `$/cancel_request` for it.
     pub(crate) cancelled: bool,
     /// The session that it is about, where the connection needs to know.
@@ -55,6 +57,7 @@ pub(crate) struct Entry {
 pub(crate) struct InFlight {
     by_id: HashMap<Id, RequestKey>,
     by_key: HashMap<RequestKey, Entry>,
+    bytes: usize,
     last: u64,
 }
 
@@ -63,16 +66,22 @@ impl InFlight {
         self.by_key.len()
     }
 
+    /// Bytes of the params of all of them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn key(&self, id: &Id) -> Option<RequestKey> {
         self.by_id.get(id).copied()
     }
 
-    /// Accepts a request whose id is not in flight.
-    pub(crate) fn insert(&mut self, id: PeerId, role: Role) -> RequestKey {
+    /// Accepts a request whose id is not in flight, with params of `bytes` bytes.
+    pub(crate) fn insert(&mut self, id: PeerId, role: Role, bytes: usize) -> RequestKey {
         self.last += 1;
         let key = RequestKey(self.last);
+        self.bytes += bytes;
         self.by_id.insert(id.id().clone(), key);
-        self.by_key.insert(key, Entry { id, role, cancelled: false, session: None, after_reply: Vec::new() });
+        self.by_key.insert(key, Entry { id, role, bytes, cancelled: false, session: None, after_reply: Vec::new() });
         key
     }
 
@@ -87,6 +96,7 @@ impl InFlight {
     pub(crate) fn remove(&mut self, key: RequestKey) -> Option<Entry> {
         let entry = self.by_key.remove(&key)?;
         self.by_id.remove(entry.id.id());
+        self.bytes -= entry.bytes;
         Some(entry)
     }
 
@@ -100,6 +110,7 @@ impl InFlight {
     pub(crate) fn clear(&mut self) {
         self.by_id.clear();
         self.by_key.clear();
+        self.bytes = 0;
     }
 }
 
@@ -131,6 +142,11 @@ impl ReplyToken {
         }
     }
 
+    /// Whether it is an obligation of the connection with these lost ones: keys of two connections are alike.
+    pub(crate) fn belongs_to(&self, lost: &Arc<Lost>) -> bool {
+        Arc::ptr_eq(&self.0.lost, lost)
+    }
+
     pub(crate) fn discharge(mut self) -> RequestKey {
         let key = self.key();
         self.0.owed = None;
@@ -146,6 +162,11 @@ impl TurnToken {
     /// The turn.
     pub fn turn(&self) -> TurnKey {
         self.turn
+    }
+
+    /// As for [`ReplyToken`].
+    pub(crate) fn belongs_to(&self, lost: &Arc<Lost>) -> bool {
+        Arc::ptr_eq(&self.obligation.lost, lost)
     }
 
     pub(crate) fn discharge(mut self) -> TurnKey {

@@ -37,6 +37,7 @@ mod inbound;
 mod inflight;
 mod raw;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -161,7 +162,7 @@ pub struct PeerRequest {
     /// The obligation to answer.
     pub token: ReplyToken,
     /// The method as it came; an extension method begins with `_`.
-    pub method: Box<str>,
+    pub method: Cow<'static, str>,
     /// The params, not decoded; `None` if the frame had none.
     pub params: Option<RawJson>,
     /// Position among all received frames.
@@ -172,7 +173,7 @@ pub struct PeerRequest {
 #[derive(Debug)]
 pub struct PeerNotification {
     /// The method as it came; an extension method begins with `_`.
-    pub method: Box<str>,
+    pub method: Cow<'static, str>,
     /// The params, not decoded; `None` if the frame had none.
     pub params: Option<RawJson>,
     /// Position among all received frames.

@@ -1,5 +1,6 @@
 //! JSON that has passed the strict scan and is not decoded yet.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
@@ -57,6 +58,16 @@ impl RawJson {
         let value = T::deserialize(&mut deserializer).ok()?;
         deserializer.end().ok()?;
         Some(value)
+    }
+
+    /// The string that an object has as its member `name`; nothing if this is no object or the member no string.
+    pub fn string_member(&self, name: &str) -> Option<Cow<'_, str>> {
+        pintle_wire::string_value(pintle_wire::member(self.as_str(), name)?)
+    }
+
+    /// The same text in memory of its own: a view keeps alive everything that was received with it.
+    pub(crate) fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
     }
 
     /// A view of `part`, which must lie within this text; a copy otherwise.

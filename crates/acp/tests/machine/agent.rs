@@ -100,7 +100,7 @@ fn a_failed_close_changes_nothing() {
     let _ = agent.take_turn();
 }
 
-/// R-103, Inv-21: `session/cancel` runs no code of a handler; an unknown session is nothing.
+/// Inv-21: `session/cancel` runs no code of a handler; an unknown session is nothing.
 #[test]
 fn session_cancel_is_the_connections_own_r103() {
     let mut agent = Agent::with_session();
@@ -111,7 +111,7 @@ fn session_cancel_is_the_connections_own_r103() {
     assert_eq!(agent.end.counters().dropped_notification, 1);
 }
 
-/// whatever a notification is, it makes no frame.
+/// R-100, Inv-5: whatever a notification is, it makes no frame.
 #[test]
 fn a_notification_makes_no_frame_r100() {
     let mut agent = Agent::with_session();

@@ -1,11 +1,11 @@
 //! The client's end: delivery of updates, permissions, early updates.
 
-use pintle_acp::{ClientEvent, Outcome};
+use pintle_acp::ClientEvent;
 use serde_json::{Value, json};
 
 use crate::pair::{Client, code, vectors};
 
-/// D1 to D7: the cases of `client_turn_delivery.json` that the connection decides. (Gaps, wrong ordinals and
+/// R-180 to R-182 (R-181 with the stream above), D1 to D7 (D3, D5, D6, D7): the cases of `client_turn_delivery.json` that the connection decides. (Gaps, wrong ordinals and
 /// results belong to the stream above it.)
 #[test]
 fn updates_are_delivered_in_the_order_of_the_wire() {
@@ -147,15 +147,6 @@ fn responses_are_never_answered_r038() {
         client.send(frame.clone());
         assert!(client.frames().is_empty() && client.events.is_empty(), "{frame}");
     }
-}
-
-/// a response with result and error is read as a result.
-#[test]
-fn a_result_outranks_an_error_r032() {
-    let mut client = Client::with_session();
-    let id = client.ask("_agent/thing", json!({})).expect("sent");
-    client.send(json!({ "jsonrpc": "2.0", "id": id.get(), "result": 1, "error": { "code": 1, "message": "m" } }));
-    assert!(matches!(&client.events[..], [ClientEvent::Outcome { outcome: Outcome::Result(_), .. }]));
 }
 
 /// methods of the other side are unknown here.

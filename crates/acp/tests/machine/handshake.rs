@@ -174,7 +174,7 @@ fn gates_look_at_what_the_receiver_advertised_r120() {
     }
 }
 
-/// G-20: neither do we ask what was not advertised.
+/// G-20, R-123 overruled: neither do we ask what was not advertised.
 #[test]
 fn we_do_not_ask_what_was_not_advertised() {
     let mut agent = Agent::initialized_with(

@@ -55,7 +55,7 @@ fn depth_and_length_are_bounded() {
     let _ = agent.take_request("_vendor/a");
 }
 
-/// Inv-7: names that a peer makes up are kept nowhere.
+/// R-106, Inv-7, I14: names that a peer makes up are kept nowhere.
 #[test]
 fn made_up_names_are_not_kept() {
     let mut agent = Agent::initialized(json!({}));

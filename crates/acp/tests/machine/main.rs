@@ -3,6 +3,7 @@
 mod agent;
 mod client;
 mod handshake;
+mod hostile;
 mod load;
 mod model;
 mod pair;

@@ -212,9 +212,13 @@ impl Client {
         self.ask("session/prompt", json!({ "sessionId": session, "prompt": [] })).expect("sent")
     }
 
-    pub(crate) fn line(&mut self, text: &str) {
-        self.end.feed(self.now, format!("{text}\n").as_bytes());
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.end.feed(self.now, bytes);
         self.settle();
+    }
+
+    pub(crate) fn line(&mut self, text: &str) {
+        self.feed(format!("{text}\n").as_bytes());
     }
 
     pub(crate) fn send(&mut self, frame: Value) {
@@ -253,6 +257,12 @@ impl Client {
     pub(crate) fn frames(&mut self) -> Vec<Value> {
         self.settle();
         lines(&mut self.out)
+    }
+
+    /// The same, as it was written.
+    pub(crate) fn text(&mut self) -> String {
+        self.settle();
+        String::from_utf8(std::mem::take(&mut self.out)).expect("UTF-8")
     }
 
     pub(crate) fn take_request(&mut self, method: &str) -> ReplyToken {

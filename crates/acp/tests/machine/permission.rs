@@ -61,6 +61,8 @@ fn only_an_offered_yes_is_a_yes_i8() {
     }
 }
 
+/// and G-09: the id has to be one that was offered, and its kind decides. R-174: "always" is told to whoever asked,
+/// and remembered by nobody here.
 #[test]
 fn the_kind_of_the_chosen_option_decides_r172() {
     fn check(option: &str, expected: &str) {

@@ -195,7 +195,7 @@ fn play(name: &str) -> Vec<String> {
     sent(&mut agent)
 }
 
-/// I3 to I7, I12, I13, I16, I17.
+/// R-140 to R-156 (R-144, R-146, R-149, R-150 among them), I3 to I7 (I5, I6), I12, I13, I16, I17.
 #[test]
 fn every_race_ends_as_the_vectors_say() {
     for case in vectors("session_turn_races")["cases"].as_array().expect("cases") {
@@ -331,4 +331,46 @@ fn a_root_without_a_value_has_crashed_r151() {
     turns.begin(RxSeq::new(1), 1);
     let effects = turns.root_ended(1, None, false);
     assert!(matches!(&effects[..], [pintle_acp::Effect::Reply { ending: Ending::Crashed, .. }]), "{effects:?}");
+}
+
+/// R-146, I5: the first ending of the root stands; only a cancel overwrites it, also after the root is gone.
+#[test]
+fn an_ending_is_written_once_r146() {
+    let mut turns: TurnMachine<u8, u8, &str> = TurnMachine::new(Duration::from_secs(30));
+    assert_eq!(turns.begin(RxSeq::new(1), 1), Begin::Run(1));
+    turns.join(1).expect("runs");
+    assert!(turns.root_ended(1, Some("first"), false).is_empty());
+    assert!(turns.root_ended(1, Some("second"), false).is_empty());
+    let effects = turns.member_ended(1);
+    assert!(
+        matches!(&effects[..], [pintle_acp::Effect::Reply { ending: Ending::Finished("first"), .. }]),
+        "{effects:?}"
+    );
+
+    assert_eq!(turns.begin(RxSeq::new(2), 2), Begin::Run(2));
+    turns.join(2).expect("runs");
+    assert!(turns.root_ended(2, Some("done"), false).is_empty());
+    turns.cancel(epoch(), RxSeq::new(3));
+    let effects = turns.member_ended(2);
+    assert!(matches!(&effects[..], [pintle_acp::Effect::Reply { ending: Ending::Cancelled, .. }]), "{effects:?}");
+}
+
+/// I2, I11: a session is there from the answer that names it to the answer that ends it.
+#[test]
+fn a_session_is_found_while_it_is_open_i2_i11() {
+    let mut agent = Agent::with_session();
+    agent.prompt(1);
+    let token = agent.take_turn();
+    agent.end_turn(token, "end_turn");
+    agent.request(json!(2), "session/close", json!({ "sessionId": "s1" }));
+    let (token, _) = agent.take_request("session/close");
+    agent.answer(token, json!({}));
+    agent.frames();
+    assert_eq!(agent.end.load(), (0, 0, 0));
+    agent.prompt(3);
+    assert_eq!(code(&agent.frames()[0]), -32002);
+    // The id may be given out again.
+    agent.open_session("s1");
+    agent.prompt(4);
+    let _ = agent.take_turn();
 }

@@ -145,7 +145,7 @@ fn g_15_error_codes() {
         (Error::server_busy(1000), -32603),
         (Error::auth_required(), -32000),
         (Error::resource_not_found("file:///x"), -32002),
-        (Error::session_not_found(&SessionId::new("s")), -32002),
+        (Error::session_not_found(SessionId::new("s")), -32002),
         (Error::attach_denied(), -32003),
         (Error::request_cancelled(), -32800),
     ];

@@ -7,6 +7,7 @@ use pintle_acp::types::*;
 use pintle_acp::{Error, MethodId, RawJson, Reply, RequestToAgent};
 
 use super::ctx::Ctx;
+use super::lane::Updates;
 use super::service::{BoxFuture, Service};
 use super::turn::Turn;
 
@@ -321,6 +322,11 @@ impl<A: Agent> Service for AgentService<A> {
             Some(Err(error)) => answer(Reply::error(&error)),
             _ => answer(Reply::error(&Error::internal_error())),
         }
+    }
+
+    /// Updates go to clients.
+    fn updates<'a>(&'a self, _: Updates<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(ready(()))
     }
 
     fn notification<'a>(&'a self, method: &'a str, params: Option<&'a RawJson>, cx: &'a Ctx) -> BoxFuture<'a, bool> {

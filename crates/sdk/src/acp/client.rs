@@ -7,8 +7,9 @@ use pintle_acp::types::*;
 use pintle_acp::{Error, MethodId, NotificationToClient, RawJson, Reply, RequestToClient};
 
 use super::agent::answer;
-use super::ctx::Ctx;
-use super::service::{BoxFuture, Service};
+use super::ctx::{Ctx, Stop};
+use super::lane::{Updates, catch_panic};
+use super::service::{BoxFuture, Service, panicked};
 use super::turn::Turn;
 
 /// A client: the handlers of everything that an agent may ask of it.
@@ -253,6 +254,27 @@ impl<C: Client> Service for ClientService<C> {
     /// Prompts go to agents.
     fn prompt<'a>(&'a self, _: &'a RawJson, _: &'a Turn) -> BoxFuture<'a, Reply> {
         answer(Reply::error(&Error::method_not_found(MethodId::Prompt.wire())))
+    }
+
+    fn updates<'a>(&'a self, mut updates: Updates<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let link = updates.link;
+            let mut context: Option<Ctx> = None;
+            while let Some((session, params, rx)) = updates.next() {
+                let Ok(notification) = decode::<SessionNotification>(params.as_str()) else {
+                    link.lock().end.count_dropped_notification();
+                    continue;
+                };
+                let cx = context
+                    .get_or_insert_with(|| Ctx::without_reply(link.clone(), None, Some(session), rx, Stop::Connection));
+                cx.move_to(rx);
+                if catch_panic(self.client.session_update(notification, cx)).await.is_err() {
+                    panicked(link, MethodId::SessionUpdate.wire());
+                }
+                // A long queue of updates must not keep others on this thread waiting.
+                tokio::task::coop::consume_budget().await;
+            }
+        })
     }
 
     fn notification<'a>(&'a self, method: &'a str, params: Option<&'a RawJson>, cx: &'a Ctx) -> BoxFuture<'a, bool> {

@@ -40,7 +40,7 @@ pub enum RequestError {
         /// The version that it offered.
         offered: u16,
     },
-    /// No answer came in time. The peer has been told that nobody waits any more.
+    /// No answer came in time, or the request could not even leave. The peer has been told that nobody waits any more.
     #[error("no answer within the time allowed")]
     TimedOut,
     /// The turn in which it was asked was cancelled.
@@ -204,7 +204,14 @@ impl Connection {
     ) -> Result<PendingReply<T>, RequestError> {
         let (sender, outcome) = oneshot::channel();
         let deadline = limit.map(|limit| now() + limit);
-        let id = self.link.send(call, |state| state.end.request(call, deadline, Waiter::Call(sender))).await?;
+        let sent = self.link.send(call, |state| state.end.request(call, deadline, Waiter::Call(sender)));
+        let id = match deadline {
+            // The time allowed counts from here, also while a peer that does not read keeps the request from leaving.
+            Some(deadline) => {
+                tokio::time::timeout_at(deadline.into(), sent).await.map_err(|_| RequestError::TimedOut)??
+            }
+            None => sent.await?,
+        };
         Ok(PendingReply::new(self.link.clone(), id, outcome, is_waited_for(call.method())))
     }
 }

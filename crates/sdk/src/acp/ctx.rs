@@ -24,7 +24,21 @@ pub struct Ctx {
     key: Option<RequestKey>,
     session: Option<Arc<str>>,
     rx: RxSeq,
-    stop: CancellationToken,
+    stop: Stop,
+}
+
+/// What tells a handler to wind down.
+pub(crate) enum Stop {
+    /// The end of the connection.
+    Connection,
+    /// That, or the end of the request or turn itself.
+    Own(CancellationToken),
+}
+
+impl From<CancellationToken> for Stop {
+    fn from(token: CancellationToken) -> Self {
+        Self::Own(token)
+    }
 }
 
 impl Ctx {
@@ -36,6 +50,7 @@ impl Ctx {
         stop: CancellationToken,
     ) -> Self {
         let key = Some(token.key());
+        let stop = Stop::Own(stop);
         Self { connection: Connection::new(link), token: Mutex::new(Some(token)), key, session, rx, stop }
     }
 
@@ -44,9 +59,22 @@ impl Ctx {
         key: Option<RequestKey>,
         session: Option<Arc<str>>,
         rx: RxSeq,
-        stop: CancellationToken,
+        stop: impl Into<Stop>,
     ) -> Self {
+        let stop = stop.into();
         Self { connection: Connection::new(link), token: Mutex::new(None), key, session, rx, stop }
+    }
+
+    /// The same context for the next of several updates of one session.
+    pub(crate) fn move_to(&mut self, rx: RxSeq) {
+        self.rx = rx;
+    }
+
+    fn stop(&self) -> &CancellationToken {
+        match &self.stop {
+            Stop::Connection => &self.connection.link().stop,
+            Stop::Own(token) => token,
+        }
     }
 
     /// The connection. A clone of it may outlive the call.
@@ -69,12 +97,12 @@ impl Ctx {
     /// The handler of a request other than a prompt is dropped at that moment, at its next await, and its request answered
     /// -32800; so only a prompt, and what a handler spawned, ever sees it resolve.
     pub async fn cancelled(&self) {
-        self.stop.cancelled().await;
+        self.stop().cancelled().await;
     }
 
     /// True once [`Ctx::cancelled`] would resolve.
     pub fn is_cancelled(&self) -> bool {
-        self.stop.is_cancelled()
+        self.stop().is_cancelled()
     }
 
     /// Sends an update of a session outside a turn: available commands, a changed mode, the replay of `session/load`.
@@ -106,7 +134,7 @@ impl Ctx {
         Some(DelegatedReply {
             token: Some(token),
             link: self.connection.link().clone(),
-            stop: self.stop.clone(),
+            stop: self.stop().clone(),
             result: PhantomData,
         })
     }
@@ -141,8 +169,7 @@ impl fmt::Debug for Ctx {
 impl Drop for Ctx {
     fn drop(&mut self) {
         if let Some(token) = self.take_token() {
-            drop(token);
-            self.connection.link().wake();
+            self.connection.link().forget_reply(token);
         }
     }
 }
@@ -175,8 +202,7 @@ impl<R: Serialize> DelegatedReply<R> {
 impl<R> Drop for DelegatedReply<R> {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
-            drop(token);
-            self.link.wake();
+            self.link.forget_reply(token);
         }
     }
 }

@@ -21,6 +21,8 @@ use super::turn::{Turn, TurnControl};
 const IDLE_LANES: usize = 256;
 /// What an item costs beside its frame.
 const ITEM_BYTES: usize = 128;
+/// Updates that were taken are counted off in steps of so many bytes.
+const TELL_BYTES: usize = 8 * 1024;
 
 /// Something that has its place in the order of a lane.
 pub(crate) enum Work {
@@ -43,6 +45,7 @@ pub(crate) enum Work {
     Update {
         session: Arc<str>,
         params: RawJson,
+        rx: RxSeq,
     },
     Outcome {
         waiter: Waiter,
@@ -69,8 +72,17 @@ pub(crate) struct Lanes {
     service: Arc<dyn Service>,
     connection: Arc<Lane>,
     sessions: HashMap<Arc<str>, Arc<Lane>>,
+    /// Work that came one after the other for the same lane, and is not in it yet.
+    batch: Option<Batch>,
     /// Lanes that got work and have no worker yet.
     waiting: Vec<Arc<Lane>>,
+}
+
+struct Batch {
+    session: Option<Arc<str>>,
+    lane: Arc<Lane>,
+    work: VecDeque<Work>,
+    bytes: usize,
 }
 
 #[derive(Default)]
@@ -86,31 +98,54 @@ struct LaneState {
 
 impl Lanes {
     pub(crate) fn new(link: Arc<Link>, service: Arc<dyn Service>) -> Self {
-        Self { link, service, connection: Arc::default(), sessions: HashMap::new(), waiting: Vec::new() }
+        Self { link, service, connection: Arc::default(), sessions: HashMap::new(), batch: None, waiting: Vec::new() }
     }
 
     /// Puts work at the end of a session's lane, or of the connection's.
     pub(crate) fn push(&mut self, session: Option<Arc<str>>, work: Work) {
-        let lane = match session {
-            None => &self.connection,
-            Some(session) => {
-                if self.sessions.len() >= IDLE_LANES && !self.sessions.contains_key(&session) {
-                    self.sessions.retain(|_, lane| !lane.is_idle());
-                }
-                self.sessions.entry(session).or_default()
+        let bytes = work.bytes();
+        match &mut self.batch {
+            Some(batch) if is_same(batch.session.as_ref(), session.as_ref()) => {
+                batch.bytes += bytes;
+                batch.work.push_back(work);
             }
-        };
-        self.link.inbox_add(work.bytes());
+            _ => {
+                self.hand_over();
+                let lane = self.lane(session.as_ref());
+                self.batch = Some(Batch { session, lane, work: VecDeque::from([work]), bytes });
+            }
+        }
+    }
+
+    fn lane(&mut self, session: Option<&Arc<str>>) -> Arc<Lane> {
+        let Some(session) = session else { return self.connection.clone() };
+        if let Some(lane) = self.sessions.get(session) {
+            return lane.clone();
+        }
+        if self.sessions.len() >= IDLE_LANES {
+            self.sessions.retain(|_, lane| !lane.is_idle());
+        }
+        self.sessions.entry(session.clone()).or_default().clone()
+    }
+
+    fn hand_over(&mut self) {
+        let Some(Batch { lane, mut work, bytes, .. }) = self.batch.take() else { return };
+        self.link.inbox_add(bytes);
         let mut state = lane.lock();
-        state.work.push_back(work);
+        if state.work.is_empty() {
+            std::mem::swap(&mut state.work, &mut work);
+        } else {
+            state.work.append(&mut work);
+        }
         if !std::mem::replace(&mut state.has_worker, true) {
             drop(state);
-            self.waiting.push(lane.clone());
+            self.waiting.push(lane);
         }
     }
 
     /// Gives every lane with work a worker. Called once per batch, so that a worker finds all of it.
     pub(crate) fn start(&mut self) {
+        self.hand_over();
         for lane in self.waiting.drain(..) {
             self.link.tasks.spawn(run(lane, self.link.clone(), self.service.clone()));
         }
@@ -118,7 +153,16 @@ impl Lanes {
 
     /// The session is gone; what its lane still has is done.
     pub(crate) fn forget(&mut self, session: &str) {
+        self.hand_over();
         self.sessions.remove(session);
+    }
+}
+
+fn is_same(left: Option<&Arc<str>>, right: Option<&Arc<str>>) -> bool {
+    match (left, right) {
+        (None, None) => true,
+        (Some(left), Some(right)) => Arc::ptr_eq(left, right) || left == right,
+        _ => false,
     }
 }
 
@@ -131,34 +175,79 @@ impl Lane {
         !self.lock().has_worker
     }
 
-    /// The next item. Without one, the lane has no worker any more.
-    fn next(&self) -> Option<Work> {
+    /// Takes all the work there is into `batch`, which is empty. Without any, the lane has no worker any more.
+    fn take(&self, batch: &mut VecDeque<Work>) -> bool {
         let mut state = self.lock();
-        let work = state.work.pop_front();
-        state.has_worker = work.is_some();
-        work
+        std::mem::swap(&mut state.work, batch);
+        state.has_worker = !batch.is_empty();
+        state.has_worker
+    }
+}
+
+/// Updates of one session that stand one behind the other in its lane.
+pub(crate) struct Updates<'a> {
+    pub(crate) link: &'a Arc<Link>,
+    batch: &'a mut VecDeque<Work>,
+    /// Bytes of updates that were taken and still count as waiting.
+    taken_bytes: usize,
+}
+
+impl Updates<'_> {
+    /// The next of them.
+    pub(crate) fn next(&mut self) -> Option<(Arc<str>, RawJson, RxSeq)> {
+        if !matches!(self.batch.front(), Some(Work::Update { .. })) {
+            return None;
+        }
+        let work = self.batch.pop_front()?;
+        self.taken_bytes += work.bytes();
+        if self.taken_bytes >= TELL_BYTES {
+            self.link.inbox_sub(std::mem::take(&mut self.taken_bytes));
+        }
+        match work {
+            Work::Update { session, params, rx } => Some((session, params, rx)),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Updates<'_> {
+    fn drop(&mut self) {
+        self.link.inbox_sub(self.taken_bytes);
     }
 }
 
 async fn run(lane: Arc<Lane>, link: Arc<Link>, service: Arc<dyn Service>) {
-    while let Some(work) = lane.next() {
-        link.inbox_sub(work.bytes());
-        match work {
-            Work::Request { request, session, stop } => {
-                start(&link, service::request(link.clone(), service.clone(), request, session, stop)).await;
+    let mut batch = VecDeque::new();
+    while lane.take(&mut batch) {
+        while let Some(next) = batch.front() {
+            if matches!(next, Work::Update { .. }) {
+                let updates = Updates { link: &link, batch: &mut batch, taken_bytes: 0 };
+                if !until_aborted(&link, service.updates(updates)).await {
+                    return;
+                }
+            } else if let Some(work) = batch.pop_front() {
+                link.inbox_sub(work.bytes());
+                one(&link, &service, work).await;
             }
-            Work::Prompt { token, key, session, params, rx, control } => {
-                let turn = Turn::new(link.clone(), token.turn(), key, session, rx, control);
-                start(&link, service::prompt(link.clone(), service.clone(), token, params, turn)).await;
-            }
-            Work::Notification { notification } => {
-                until_aborted(&link, service::notification(&link, &*service, notification)).await;
-            }
-            Work::Update { session, params } => {
-                until_aborted(&link, service::update(&link, &*service, session, params)).await;
-            }
-            Work::Outcome { waiter, outcome } => waiter.deliver(outcome, 0),
         }
+    }
+}
+
+async fn one(link: &Arc<Link>, service: &Arc<dyn Service>, work: Work) {
+    match work {
+        Work::Request { request, session, stop } => {
+            start(link, service::request(link.clone(), service.clone(), request, session, stop)).await;
+        }
+        Work::Prompt { token, key, session, params, rx, control } => {
+            let turn = Turn::new(link.clone(), token.turn(), key, session, rx, control);
+            start(link, service::prompt(link.clone(), service.clone(), token, params, turn)).await;
+        }
+        Work::Notification { notification } => {
+            until_aborted(link, service::notification(link, &**service, notification)).await;
+        }
+        // Taken together with those behind it.
+        Work::Update { .. } => {}
+        Work::Outcome { waiter, outcome } => waiter.deliver(outcome, 0),
     }
 }
 
@@ -177,12 +266,13 @@ async fn poll_once<F: Future + ?Sized>(mut task: Pin<&mut F>) -> Poll<F::Output>
     std::future::poll_fn(|cx| Poll::Ready(task.as_mut().poll(cx))).await
 }
 
-/// What was received before a connection closed is still handled after it, as long as the connection has an owner.
-async fn until_aborted(link: &Link, task: impl Future<Output = ()>) {
+/// What was received before a connection closed is still handled after it, as long as the connection has an owner. False
+/// once it has none.
+async fn until_aborted(link: &Link, task: impl Future<Output = ()>) -> bool {
     tokio::select! {
         biased;
-        () = link.abort.cancelled() => {}
-        () = task => {}
+        () = link.abort.cancelled() => false,
+        () = task => true,
     }
 }
 

@@ -215,6 +215,19 @@ impl Link {
         self.command(|state| state.end.reply(now(), token, reply));
     }
 
+    /// A reply that is not given after all: the connection answers for it.
+    pub(crate) fn forget_reply(&self, token: ReplyToken) {
+        self.running().remove(&token.key());
+        drop(token);
+        self.wake();
+    }
+
+    /// What the connection holds for handlers that run: stop tokens of requests, turns, streams of updates.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize, usize) {
+        (self.running().len(), self.turns().len(), self.lock().sinks.len())
+    }
+
     // Backpressure on what comes in.
 
     pub(crate) fn inbox_add(&self, bytes: usize) {
@@ -281,4 +294,79 @@ impl Link {
 /// The runtime's clock, which tests can stop.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_acp::types::{
+        NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, Raw, SessionNotification,
+    };
+    use pintle_acp::{Config, Error, RawJson};
+    use serde_json::{Value, json};
+
+    use crate::acp::serve::agent_connection;
+    use crate::acp::{Agent, Client, Ctx, Turn, connect};
+    use crate::transport::memory;
+
+    struct Fickle;
+
+    impl Agent for Fickle {
+        async fn new_session(&self, _: NewSessionRequest, _: &Ctx) -> Result<NewSessionResponse, Error> {
+            Ok(NewSessionResponse::new("s1"))
+        }
+
+        async fn prompt(&self, _: PromptRequest, turn: &Turn) -> Result<PromptResponse, Error> {
+            turn.agent_text("hello").await?;
+            Ok(PromptResponse::end_turn())
+        }
+
+        async fn ext_request(&self, method: &str, _: Option<RawJson>, cx: &Ctx) -> Result<Raw, Error> {
+            match method {
+                "_t/forget" => {
+                    drop(cx.delegate_reply::<Value>());
+                    cx.deferred()
+                }
+                "_t/later" => {
+                    let reply = cx.delegate_reply::<Value>().expect("the first to take it");
+                    tokio::spawn(async move { reply.send(Ok(json!(1))) });
+                    cx.deferred()
+                }
+                "_t/panic" => panic!("on purpose"),
+                "_t/never" => std::future::pending().await,
+                _ => Ok(Raw::from(json!(1))),
+            }
+        }
+    }
+
+    struct Quiet;
+
+    impl Client for Quiet {
+        async fn session_update(&self, _: SessionNotification, _: &Ctx) {}
+    }
+
+    /// Inv-2, Inv-17, R-081: whatever became of them, nothing is kept of requests, turns and streams that are over.
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_left_of_what_is_over() {
+        let (ours, theirs) = memory();
+        let (agent, run) = agent_connection(Fickle, theirs, Config::default()).await.expect("opens");
+        tokio::spawn(run);
+        let client = connect(Quiet, ours).expect("opens");
+        client.initialize().await.expect("a handshake");
+        let session = client.request(NewSessionRequest::new("/")).await.expect("a session").session_id;
+        for _ in 0..50 {
+            for method in ["_t/now", "_t/later", "_t/forget", "_t/panic"] {
+                let answer = client.ext_request(method, &json!({})).await;
+                assert_eq!(answer.is_ok(), matches!(method, "_t/now" | "_t/later"), "{method}");
+            }
+            let given_up = std::time::Duration::from_secs(1);
+            assert!(tokio::time::timeout(given_up, client.ext_request("_t/never", &json!({}))).await.is_err());
+            let turn = client.prompt_stream(PromptRequest::new(&session, ["x".into()])).await.expect("sent");
+            turn.finish().await.expect("ends");
+        }
+        // The last request that was given up is answered by now: something behind it was.
+        client.ext_request("_t/now", &json!({})).await.expect("answered");
+        assert_eq!(agent.link().held(), (0, 0, 0));
+        assert_eq!(client.link().held(), (0, 0, 0));
+        assert_eq!((agent.link().inbox_bytes(), client.link().inbox_bytes()), (0, 0));
+    }
 }

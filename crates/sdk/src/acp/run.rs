@@ -9,6 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use pintle_acp::{AgentEvent, ClientEvent, Closed, Output};
@@ -30,6 +31,8 @@ const FEED_BYTES: usize = 16 * 1024;
 const WRITE_SLICES: usize = 32;
 /// Rounds before the loop lets others run.
 const ROUNDS: usize = 16;
+/// How long a connection that is over tries to write what is left, to a peer that may not be reading.
+const WRITE_GRACE: Duration = Duration::from_secs(2);
 
 /// A connection at work; resolves when it is over.
 pub(crate) struct Run {
@@ -44,6 +47,8 @@ pub(crate) struct Run {
     sleep: Pin<Box<Sleep>>,
     events: Vec<Event>,
     closed: Option<Closed>,
+    /// When what is left is given up; set once the connection is over.
+    write_until: Option<Instant>,
     error: Option<io::Error>,
 }
 
@@ -69,6 +74,7 @@ impl Run {
             sleep: Box::pin(tokio::time::sleep_until(tokio::time::Instant::now())),
             events: Vec::new(),
             closed: None,
+            write_until: None,
             error: None,
         }
     }
@@ -190,7 +196,8 @@ impl Run {
     }
 
     fn time(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(deadline) = self.link.lock().end.poll_timeout() else { return false };
+        let deadline = self.link.lock().end.poll_timeout();
+        let Some(deadline) = deadline.into_iter().chain(self.write_until).min() else { return false };
         let deadline = tokio::time::Instant::from_std(deadline);
         if self.sleep.deadline() != deadline {
             self.sleep.as_mut().reset(deadline);
@@ -198,7 +205,16 @@ impl Run {
         if self.sleep.as_mut().poll(cx).is_pending() {
             return false;
         }
-        self.link.lock().end.handle_timeout(now());
+        let now = now();
+        if self.output != Outgoing::Ended && self.write_until.is_some_and(|until| until <= now) {
+            // Nobody is told any more; but this was no good end.
+            self.output = Outgoing::Ended;
+            self.writing.clear();
+            self.write_until = None;
+            self.closed = Some(Closed::Lost);
+            return true;
+        }
+        self.link.lock().end.handle_timeout(now);
         true
     }
 
@@ -260,12 +276,12 @@ impl Run {
                 let stop = self.link.start_request(request.token.key());
                 self.lanes.push(session.clone(), Work::Request { request, session, stop });
             }
-            ClientEvent::Update { session, delivery, params, .. } => {
+            ClientEvent::Update { session, delivery, params, rx } => {
                 let full = self.link.inbox_bytes() >= INBOX_HARD_BYTES;
                 match (sink, delivery) {
                     _ if full => self.link.lock().end.count_shed_notification(),
                     (Some(sink), Some(_)) => sink.push(&self.link, params),
-                    _ => self.lanes.push(Some(session.clone()), Work::Update { session, params }),
+                    _ => self.lanes.push(Some(session.clone()), Work::Update { session, params, rx }),
                 }
             }
             ClientEvent::Notification(notification) => {
@@ -289,6 +305,7 @@ impl Run {
 
     fn close(&mut self, why: Closed) {
         self.closed = Some(why);
+        self.write_until = Some(now() + WRITE_GRACE);
         self.input_ended = true;
         self.link.finished(why);
     }

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use pintle_acp::{Error, PeerNotification, PeerRequest, RawJson, Reply, RxSeq, TurnToken};
+use pintle_acp::{Error, PeerNotification, PeerRequest, RawJson, Reply, TurnToken};
 use tokio_util::sync::CancellationToken;
 
-use super::ctx::Ctx;
-use super::lane::{Panicked, catch_panic};
+use super::ctx::{Ctx, Stop};
+use super::lane::{Panicked, Updates, catch_panic};
 use super::link::{Link, now};
 use super::turn::Turn;
 
@@ -21,6 +21,9 @@ pub(crate) trait Service: Send + Sync + 'static {
 
     /// The same for a prompt.
     fn prompt<'a>(&'a self, params: &'a RawJson, turn: &'a Turn) -> BoxFuture<'a, Reply>;
+
+    /// Decodes updates of a session and calls their handler, one after the other. An agent gets none.
+    fn updates<'a>(&'a self, updates: Updates<'a>) -> BoxFuture<'a, ()>;
 
     /// Decodes a notification and calls its handler; false if nobody took it.
     fn notification<'a>(&'a self, method: &'a str, params: Option<&'a RawJson>, cx: &'a Ctx) -> BoxFuture<'a, bool>;
@@ -78,25 +81,16 @@ pub(crate) async fn prompt(link: Arc<Link>, service: Arc<dyn Service>, token: Tu
 
 pub(crate) async fn notification(link: &Arc<Link>, service: &dyn Service, notification: PeerNotification) {
     let PeerNotification { method, params, rx } = notification;
-    let cx = Ctx::without_reply(link.clone(), None, None, rx, link.stop.clone());
-    notify(link, service, &method, params.as_ref(), &cx).await;
-}
-
-pub(crate) async fn update(link: &Arc<Link>, service: &dyn Service, session: Arc<str>, params: RawJson) {
-    let cx = Ctx::without_reply(link.clone(), None, Some(session), RxSeq::default(), link.stop.clone());
-    notify(link, service, "session/update", Some(&params), &cx).await;
-}
-
-async fn notify(link: &Arc<Link>, service: &dyn Service, method: &str, params: Option<&RawJson>, cx: &Ctx) {
-    match catch_panic(service.notification(method, params, cx)).await {
+    let cx = Ctx::without_reply(link.clone(), None, None, rx, Stop::Connection);
+    match catch_panic(service.notification(&method, params.as_ref(), &cx)).await {
         Ok(true) => {}
         Ok(false) => link.lock().end.count_dropped_notification(),
-        Err(Panicked) => panicked(link, method),
+        Err(Panicked) => panicked(link, &method),
     }
 }
 
 /// The panic hook has said what there is to say; here it is counted, and a log gets the place in the protocol.
-fn panicked(link: &Link, method: &str) {
+pub(crate) fn panicked(link: &Link, method: &str) {
     link.lock().end.count_handler_panic();
     tracing::error!(method, "handler panicked");
 }

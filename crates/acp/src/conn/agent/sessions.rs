@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::super::RawJson;
 use super::super::core::refusal;
 use super::super::encode::Reply;
+use super::super::inbound::MethodName;
 use super::super::inflight::{RequestKey, Role};
 use super::AgentEnd;
 use crate::Error;
@@ -18,7 +19,7 @@ impl<W> AgentEnd<W> {
         now: Instant,
         rx: RxSeq,
         key: RequestKey,
-        method: Box<str>,
+        method: MethodName,
         params: Option<RawJson>,
     ) {
         let Some(id) = self.session_of(key, params.as_ref()) else { return };
@@ -31,7 +32,12 @@ impl<W> AgentEnd<W> {
                 }
                 session
             }
-            None if self.sessions.len() >= self.core.config.max_sessions => return self.too_many_sessions(key),
+            None if id.len() > self.core.config.max_id_bytes => {
+                return self.refuse(key, &refusal::params("sessionId", "too long"));
+            }
+            None if self.sessions.len() + self.creating >= self.core.config.max_sessions => {
+                return self.too_many_sessions(key);
+            }
             None => match self.sessions.open(now, &id, SessionPhase::Opening(1)) {
                 Some(session) => session,
                 None => return,
@@ -47,7 +53,7 @@ impl<W> AgentEnd<W> {
         now: Instant,
         rx: RxSeq,
         key: RequestKey,
-        method: Box<str>,
+        method: MethodName,
         params: Option<RawJson>,
     ) {
         let Some(id) = self.session_of(key, params.as_ref()) else { return };
@@ -65,7 +71,7 @@ impl<W> AgentEnd<W> {
     }
 
     /// a mode is one that the session offers; a session without modes has none to set.
-    pub(super) fn set_mode(&mut self, rx: RxSeq, key: RequestKey, method: Box<str>, params: Option<RawJson>) {
+    pub(super) fn set_mode(&mut self, rx: RxSeq, key: RequestKey, method: MethodName, params: Option<RawJson>) {
         #[derive(Deserialize)]
         struct Params {
             #[serde(rename = "sessionId")]

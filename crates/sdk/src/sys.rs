@@ -7,8 +7,10 @@ use std::{
     io, mem,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     ptr,
+    sync::{Mutex, Once, PoisonError},
 };
 
+use rustix::fs::OFlags;
 use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::process::Exit;
@@ -73,6 +75,37 @@ pub(crate) fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> Result<AsyncFd<OwnedFd>, (OwnedFd, io::Error)> {
     // SAFETY: an `OwnedFd` is open for as long as it lives, always gives the same number, and the `AsyncFd` takes it.
     unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(|refused| refused.into_parts())
+}
+
+/// Descriptors whose mode is to be given back if the process exits while they are in use.
+static CHANGED_MODES: Mutex<Vec<(RawFd, libc::c_int)>> = Mutex::new(Vec::new());
+
+/// Gives a descriptor its mode back when the process exits (by `exit`, or by returning from `main`) before
+/// [`forget_at_exit`].
+pub(crate) fn restore_at_exit(fd: &OwnedFd, flags: OFlags) {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: the function takes nothing, returns nothing and cannot unwind. If it cannot be registered, the mode is
+        // given back on drop only.
+        unsafe { libc::atexit(restore_modes) };
+    });
+    let flags = libc::c_int::try_from(flags.bits()).unwrap_or(0);
+    CHANGED_MODES.lock().unwrap_or_else(PoisonError::into_inner).push((fd.as_raw_fd(), flags));
+}
+
+/// The descriptor is about to be closed.
+pub(crate) fn forget_at_exit(fd: RawFd) {
+    CHANGED_MODES.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| *other != fd);
+}
+
+extern "C" fn restore_modes() {
+    // Another thread may be in the middle of it, and will not come back.
+    if let Ok(modes) = CHANGED_MODES.try_lock() {
+        for (fd, flags) in modes.iter() {
+            // SAFETY: changing the mode of a number touches no memory; whoever closes one of these takes it out before.
+            unsafe { libc::fcntl(*fd, libc::F_SETFL, *flags) };
+        }
+    }
 }
 
 /// A child that has ended.

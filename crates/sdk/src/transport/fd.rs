@@ -1,21 +1,22 @@
 //! A file descriptor read and written under readiness, never through a helper thread.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A descriptor in non-blocking mode; the mode it had comes back when this is dropped.
+/// A descriptor in non-blocking mode; the mode it had comes back when this is dropped, or the process exits without.
 ///
 /// Pipes, sockets and terminals wait under readiness. A regular file or `/dev/null` cannot be polled by the kernel and
 /// never makes one wait, so it is read and written at once.
 #[derive(Debug)]
 pub(crate) struct PollFd {
     source: Source,
-    restore: Option<OFlags>,
+    restore: Option<Restore>,
 }
 
 #[derive(Debug)]
@@ -24,14 +25,25 @@ enum Source {
     AlwaysReady(OwnedFd),
 }
 
+/// The mode that a descriptor had. Two descriptors of one open file (a terminal, a socket) share the mode and thereby
+/// this: it comes back with the last of them.
+type Restore = Arc<OFlags>;
+
 impl PollFd {
-    /// Puts `fd` into non-blocking mode and registers it with the runtime.
-    pub(crate) fn new(fd: OwnedFd, interest: Interest) -> io::Result<Self> {
-        let flags = fcntl_getfl(&fd)?;
-        if !flags.contains(OFlags::NONBLOCK) {
-            fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+    /// A reader and a writer. Both go into non-blocking mode and are registered with the runtime.
+    pub(crate) fn pair(input: OwnedFd, output: OwnedFd) -> io::Result<(Self, Self)> {
+        let output_before = fcntl_getfl(&output)?;
+        let restore_input = set_non_blocking(&input)?;
+        let is_shared = !output_before.contains(OFlags::NONBLOCK) && fcntl_getfl(&output)?.contains(OFlags::NONBLOCK);
+        let restore_output = if is_shared { restore_input.clone() } else { set_non_blocking(&output)? };
+        let input = Self::new(input, Interest::READABLE, restore_input)?;
+        Ok((input, Self::new(output, Interest::WRITABLE, restore_output)?))
+    }
+
+    fn new(fd: OwnedFd, interest: Interest, restore: Option<Restore>) -> io::Result<Self> {
+        if let Some(flags) = &restore {
+            crate::sys::restore_at_exit(&fd, **flags);
         }
-        let restore = (!flags.contains(OFlags::NONBLOCK)).then_some(flags);
         match crate::sys::watch(fd, interest) {
             Ok(polled) => Ok(Self { source: Source::Polled(polled), restore }),
             Err((fd, error)) => {
@@ -81,20 +93,35 @@ impl PollFd {
             }
         }
     }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.source {
+            Source::Polled(polled) => polled.as_fd(),
+            Source::AlwaysReady(fd) => fd.as_fd(),
+        }
+    }
 }
 
 impl Drop for PollFd {
     fn drop(&mut self) {
-        if let Some(flags) = self.restore {
-            let fd = match &self.source {
-                Source::Polled(polled) => polled.as_fd(),
-                Source::AlwaysReady(fd) => fd.as_fd(),
-            };
+        let Some(flags) = self.restore.take() else { return };
+        crate::sys::forget_at_exit(self.fd().as_raw_fd());
+        if let Some(flags) = Arc::into_inner(flags) {
             // The mode belongs to everybody who shares the open file, a shell's terminal among them. There is nobody
             // to tell if it cannot be put back.
-            let _ = fcntl_setfl(fd, flags);
+            let _ = fcntl_setfl(self.fd(), flags);
         }
     }
+}
+
+/// The mode that it had, if that was another.
+fn set_non_blocking(fd: &OwnedFd) -> io::Result<Option<Restore>> {
+    let flags = fcntl_getfl(fd)?;
+    if flags.contains(OFlags::NONBLOCK) {
+        return Ok(None);
+    }
+    fcntl_setfl(fd, flags | OFlags::NONBLOCK)?;
+    Ok(Some(Arc::new(flags)))
 }
 
 fn retry_interrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
@@ -103,5 +130,53 @@ fn retry_interrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::
             Err(rustix::io::Errno::INTR) => {}
             other => return other.map_err(io::Error::from),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    fn is_blocking(fd: impl AsFd) -> bool {
+        !fcntl_getfl(fd).expect("open").contains(OFlags::NONBLOCK)
+    }
+
+    /// a socket or a terminal for both directions has one mode; the half that goes first must not give it back while
+    /// the other is in use.
+    #[tokio::test]
+    async fn a_shared_mode_comes_back_with_the_last_half() {
+        let (ours, _peer) = UnixStream::pair().expect("a pair");
+        let watched = ours.try_clone().expect("another descriptor of it");
+        let second = ours.try_clone().expect("another descriptor of it");
+        assert!(is_blocking(&watched));
+        let (input, output) = PollFd::pair(ours.into(), second.into()).expect("registered");
+        assert!(!is_blocking(&watched));
+        drop(input);
+        assert!(!is_blocking(&watched));
+        drop(output);
+        assert!(is_blocking(&watched));
+    }
+
+    #[tokio::test]
+    async fn separate_modes_come_back_one_by_one() {
+        let ((ours, _a), (other, _b)) = (UnixStream::pair().expect("a pair"), UnixStream::pair().expect("a pair"));
+        let watched = (ours.try_clone().expect("another"), other.try_clone().expect("another"));
+        let (input, output) = PollFd::pair(ours.into(), other.into()).expect("registered");
+        drop(input);
+        assert!(is_blocking(&watched.0) && !is_blocking(&watched.1));
+        drop(output);
+        assert!(is_blocking(&watched.1));
+    }
+
+    /// Who passed it non-blocking gets it back so.
+    #[tokio::test]
+    async fn a_mode_that_was_not_changed_is_not_changed_back() {
+        let (ours, other) = UnixStream::pair().expect("a pair");
+        ours.set_nonblocking(true).expect("set");
+        let watched = ours.try_clone().expect("another");
+        drop(PollFd::pair(ours.into(), other.into()).expect("registered"));
+        assert!(!is_blocking(&watched));
     }
 }

@@ -24,7 +24,7 @@ pub use child::{Child, ChildWatch, child};
 pub use intercept::{Direction, Intercept, Verdict, intercept};
 pub use memory::{MEMORY_PIPE_BYTES, Memory, memory};
 #[cfg(target_os = "linux")]
-pub use stdio::{Stdio, stdio};
+pub use stdio::{OwnStdin, OwnStdout, Stdio, stdio, take_stdio};
 pub use stream::{Stream, stream};
 
 /// An ordered, reliable, duplex carrier of bytes.

@@ -2,16 +2,17 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use rustix::fs::{Mode, OFlags};
-use tokio::io::Interest;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::fd::PollFd;
 use super::{Transport, TransportKind};
 
-/// Only one transport per process can own the standard streams.
+/// The standard streams can be taken once per process.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The transport that [`stdio`] makes.
@@ -32,12 +33,31 @@ enum State {
 /// Opening it takes both streams away from the rest of the program: descriptor 1 is duplicated for the protocol and
 /// then points at standard error, so that a stray `println!` of some dependency, or of a child that inherits it, is seen
 /// there and cannot break a frame; descriptor 0 then reads `/dev/null`, so that no child eats the peer's bytes.
-/// It is read and written under readiness, without helper threads; blocking mode comes back when it is dropped.
+/// It is read and written under readiness, without helper threads; blocking mode comes back when it is dropped, and when
+/// the program exits without.
 ///
 /// It can be opened once per process. What `println!` had written before goes out first.
 pub fn stdio() -> Stdio {
     Stdio { state: State::Unopened }
 }
+
+/// The same streams, taken in the same way, as two halves for a program that is no end of a connection, such as a relay.
+/// Needs a tokio runtime with IO enabled. Dropping a half closes it, which its peer sees.
+///
+/// # Errors
+/// They are taken already, or cannot be duplicated.
+pub fn take_stdio() -> io::Result<(OwnStdin, OwnStdout)> {
+    let (input, output) = take()?;
+    Ok((OwnStdin(input), OwnStdout(Some(output))))
+}
+
+/// What this process is sent on its standard input.
+#[derive(Debug)]
+pub struct OwnStdin(PollFd);
+
+/// What this process sends on its standard output. Shutting it down closes it, as dropping it does.
+#[derive(Debug)]
+pub struct OwnStdout(Option<PollFd>);
 
 impl Transport for Stdio {
     fn kind(&self) -> TransportKind {
@@ -45,15 +65,9 @@ impl Transport for Stdio {
     }
 
     fn open(&mut self) -> io::Result<()> {
-        if TAKEN.swap(true, Ordering::SeqCst) {
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the standard streams are already in use"));
-        }
         self.state = State::Failed;
-        let (input, output) = take_standard_streams()?;
-        self.state = State::Open {
-            input: PollFd::new(input, Interest::READABLE)?,
-            output: Some(PollFd::new(output, Interest::WRITABLE)?),
-        };
+        let (input, output) = take()?;
+        self.state = State::Open { input, output: Some(output) };
         Ok(())
     }
 
@@ -66,7 +80,7 @@ impl Transport for Stdio {
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
         match &mut self.state {
-            State::Open { output: Some(output), .. } => Poll::Ready(ready!(output.poll_write(cx, bufs))),
+            State::Open { output: Some(output), .. } => output.poll_write(cx, bufs),
             _ => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
@@ -79,8 +93,53 @@ impl Transport for Stdio {
     }
 }
 
+impl AsyncRead for OwnStdin {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_read(cx, buf.initialize_unfilled()).map_ok(|read| buf.advance(read))
+    }
+}
+
+impl AsyncWrite for OwnStdout {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.0 {
+            Some(output) => output.poll_write(cx, bufs),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Nothing is held back.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0 = None;
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn take() -> io::Result<(PollFd, PollFd)> {
+    if TAKEN.swap(true, Ordering::SeqCst) {
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the standard streams are already in use"));
+    }
+    let (input, output) = take_descriptors()?;
+    PollFd::pair(input, output)
+}
+
 /// Private copies of descriptors 0 and 1, which then point at `/dev/null` and at standard error.
-fn take_standard_streams() -> io::Result<(OwnedFd, OwnedFd)> {
+fn take_descriptors() -> io::Result<(OwnedFd, OwnedFd)> {
     use io::Write as _;
     io::stdout().flush()?;
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;

@@ -68,6 +68,28 @@ fn tests() -> String {
     tests
 }
 
+/// Chapters of which every number is accounted for: cited by a test, or listed in `testdata/acp/later.txt` with the reason
+/// why not. Transports, supervision, telemetry; the durable chapters, which come later.
+const WHOLE_CHAPTERS: [(u32, u32); 7] =
+    [(220, 232), (240, 244), (250, 259), (260, 268), (270, 276), (280, 283), (290, 292)];
+
+#[test]
+fn whole_chapters_are_cited_or_explained() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).expect(name);
+    let (cited, later) = (read("testdata/acp/cited.txt"), read("testdata/acp/later.txt"));
+    let reasons: Vec<(&str, &str)> = later.lines().filter_map(|line| line.split_once(' ')).collect();
+    for (first, last) in WHOLE_CHAPTERS {
+        for number in first..=last {
+            let number = format!("R-{number}");
+            let is_cited = cited.lines().any(|line| line == number);
+            let is_explained = reasons.iter().any(|(name, reason)| *name == number && reason.len() > 10);
+            assert!(is_cited || is_explained, "{number}: neither cited nor explained");
+            assert!(!(is_cited && is_explained), "{number}: explained away, but cited");
+        }
+    }
+}
+
 /// Adds the text of every test under `dir`: files below a `tests` folder, and what stands behind `#[cfg(test)]`.
 fn collect(dir: &Path, out: &mut String) {
     let mut entries: Vec<PathBuf> =

@@ -8,9 +8,9 @@ mod session;
 pub mod types;
 
 pub use conn::{
-    AgentEnd, AgentEvent, Call, ClientEnd, ClientEvent, Closed, Config, Counters, Delivery, EncodeError, OutId,
-    Outcome, Output, PeerNotification, PeerRequest, RawJson, Reply, ReplyToken, RequestKey, SendError, TurnToken,
-    UpdateError, timeouts,
+    AgentEnd, AgentEvent, Call, ClientEnd, ClientEvent, Closed, Config, CounterClass, Counters, Delivery, EncodeError,
+    OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, Reply, ReplyToken, RequestKey, SendError,
+    TurnToken, UpdateError, timeouts,
 };
 pub use error::{Error, ErrorCode};
 pub use methods::{

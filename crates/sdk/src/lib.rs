@@ -3,8 +3,10 @@
 pub mod acp;
 #[cfg(unix)]
 pub mod driver;
+pub mod guide;
 pub mod process;
 pub mod shim;
+pub mod supervisor;
 #[cfg(target_os = "linux")]
 mod sys;
 pub mod transport;

@@ -45,7 +45,7 @@ use bytes::Bytes;
 pub use agent::{AgentEnd, AgentEvent, UpdateError};
 pub use client::{ClientEnd, ClientEvent, Delivery};
 pub use config::{Config, timeouts};
-pub use counters::Counters;
+pub use counters::{CounterClass, Counters};
 pub use encode::{Call, EncodeError, Reply};
 pub use inflight::{ReplyToken, RequestKey, TurnToken};
 pub use raw::RawJson;

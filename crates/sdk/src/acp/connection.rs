@@ -197,6 +197,11 @@ impl Connection {
         self.link.closed_now()
     }
 
+    /// Waits until no task of a connection that is over goes on.
+    pub(crate) async fn tasks_ended(&self) {
+        self.link.tasks.wait().await;
+    }
+
     pub(crate) async fn submit<T: Shape>(
         &self,
         call: &Call,

@@ -34,12 +34,14 @@ pub use agent::Agent;
 pub use client::Client;
 pub use connection::{Connection, PendingReply, RequestError};
 pub use ctx::{Ctx, DelegatedReply};
+pub(crate) use run::Run;
 pub use serve::{ClientConnection, ServeError, connect, connect_with, serve, serve_with};
+pub(crate) use serve::{TASKS_GRACE, agent_connection, client_connection};
 pub use stream::{CollectedTurn, PromptError, TurnStream};
 pub use turn::Turn;
 
 pub use pintle_acp::permission::{self, Decision};
 pub use pintle_acp::{
-    Callback, Closed, Config, Counters, Error, ErrorCode, METHODS, Method, MethodId, RawJson, RxSeq, SendError, Side,
-    TurnOver, UpdateError, callbacks, types,
+    Callback, Closed, Config, CounterClass, Counters, Error, ErrorCode, METHODS, Method, MethodId, RawJson, RxSeq,
+    SendError, Side, TurnOver, UpdateError, callbacks, types,
 };

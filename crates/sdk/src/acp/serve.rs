@@ -23,7 +23,7 @@ use super::stream::{CollectedTurn, PromptError, Sink, TurnStream};
 use crate::transport::Transport;
 
 /// How long tasks of a connection that is over may take to notice.
-const TASKS_GRACE: Duration = Duration::from_secs(1);
+pub(crate) const TASKS_GRACE: Duration = Duration::from_secs(1);
 
 /// A connection could not be served, or did not end as one should.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +67,7 @@ pub async fn serve_with(agent: impl Agent, transport: impl Transport, config: Co
     let (connection, run) = agent_connection(agent, transport, config).await?;
     let closed = run.await.map_err(ServeError::Transport)?;
     // The tasks were told to stop; a handler that never yields must not hold up the program's end.
-    let _ = tokio::time::timeout(TASKS_GRACE, connection.link().tasks.wait()).await;
+    let _ = tokio::time::timeout(TASKS_GRACE, connection.tasks_ended()).await;
     Ok(closed)
 }
 
@@ -113,18 +113,26 @@ pub fn connect(client: impl Client, transport: impl Transport) -> Result<ClientC
 /// The transport could not be opened.
 pub fn connect_with(
     client: impl Client,
-    mut transport: impl Transport,
+    transport: impl Transport,
     config: Config,
 ) -> Result<ClientConnection, ServeError> {
+    let hello = Hello { capabilities: client.capabilities(), info: client.info() };
+    let (connection, run) = client_connection(client, transport, config)?;
+    Ok(ClientConnection { connection, hello, task: tokio::spawn(run) })
+}
+
+pub(crate) fn client_connection(
+    client: impl Client,
+    mut transport: impl Transport,
+    config: Config,
+) -> Result<(Connection, Run), ServeError> {
     transport.open().map_err(ServeError::Open)?;
     let (config, credit_bytes) = with_fair_credit(config);
     let link = Link::new(End::Client(Box::new(ClientEnd::new(config))), credit_bytes, transport.kind());
-    let hello = Hello { capabilities: client.capabilities(), info: client.info() };
-    let service: Arc<dyn Service> =
-        Arc::new(ClientService { client: Arc::new(client), capabilities: hello.capabilities.clone() });
+    let capabilities = client.capabilities();
+    let service: Arc<dyn Service> = Arc::new(ClientService { client: Arc::new(client), capabilities });
     let run = Run::new(link.clone(), Box::new(transport), service);
-    let task = tokio::spawn(run);
-    Ok(ClientConnection { connection: Connection::new(link), hello, task })
+    Ok((Connection::new(link), run))
 }
 
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, driver, json, mock, task};
+use crate::commands::{check, driver, json, mock, task, trace};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -41,6 +41,8 @@ enum Command {
     /// Peers to test against.
     #[command(subcommand)]
     Mock(mock::MockCommand),
+    /// See what an editor and an agent really say to each other: a relay for the editor's settings that records.
+    Trace(trace::TraceArgs),
     /// The task pointer: what a session works on, kept through compaction, resume and crash.
     #[command(subcommand, visible_alias = "pointer")]
     Task(task::TaskCommand),
@@ -65,10 +67,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are not errors; a closed output is not one either.
             let _ = error.print();
-            if error.use_stderr() { for_task(Exit::Usage) } else { Exit::Ok }
+            (if error.use_stderr() { for_task(Exit::Usage) } else { Exit::Ok }) as u8
         }
     }));
-    done.unwrap_or_else(|_| for_task(Exit::Panic)).into()
+    done.unwrap_or_else(|_| for_task(Exit::Panic) as u8).into()
 }
 
 /// Agents read the exit codes of `task` as decisions, 2 among them: there, wrong usage and panics are 1. This is for a
@@ -78,16 +80,21 @@ fn for_task(exit: Exit) -> Exit {
     if group.is_some_and(|group| group == "task" || group == "pointer") { Exit::Failed } else { exit }
 }
 
-fn run(command: &Command) -> Exit {
+/// The exit code: one of ours, or the one of the agent that was relayed.
+fn run(command: &Command) -> u8 {
     let (result, json) = match command {
         Command::Check(args) => (check::run(args), args.json()),
         Command::Judge(args) => (check::run_judge(args), args.json()),
         Command::Driver(command) => (driver::run(command), false),
         Command::Json(command) => (json::run(command), false),
         Command::Mock(command) => (mock::run(command), false),
-        Command::Task(command) => return task::run(command, std::ffi::OsStr::new("pintle")),
+        Command::Trace(args) => match trace::run(args) {
+            Ok(code) => return code,
+            Err(error) => (Err(error), trace::json(args)),
+        },
+        Command::Task(command) => return task::run(command, std::ffi::OsStr::new("pintle")) as u8,
     };
-    finish(result, json)
+    finish(result, json) as u8
 }
 
 fn finish(result: Result<Exit, CommandError>, json: bool) -> Exit {

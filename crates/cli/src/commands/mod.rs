@@ -7,3 +7,4 @@ pub(crate) mod exec;
 pub(crate) mod json;
 pub(crate) mod mock;
 pub(crate) mod task;
+pub(crate) mod trace;

@@ -1,0 +1,162 @@
+//! Lines out of chunks, in bounded memory: of a line that is too long to be kept, the beginning.
+
+use bytes::{Bytes, BytesMut};
+
+/// Lines up to this length are kept, looked at and recorded as a whole.
+pub(super) const KEPT_LINE_BYTES: usize = 8 * 1024 * 1024;
+/// Of longer ones, this much is kept.
+pub(super) const HEAD_BYTES: usize = 4 * 1024;
+
+/// One line, without its LF and one CR before that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TracedLine {
+    /// All of it, or its beginning.
+    pub(super) bytes: Bytes,
+    /// Its whole length.
+    pub(super) len: u64,
+    /// Whether the stream ended before its LF.
+    pub(super) unterminated: bool,
+}
+
+impl TracedLine {
+    /// Whether only the beginning was kept.
+    pub(super) fn is_cut(&self) -> bool {
+        self.bytes.len() as u64 != self.len
+    }
+}
+
+/// Cuts one direction into lines.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    partial: BytesMut,
+    len: u64,
+    ends_in_cr: bool,
+    /// Bytes are missing here: what comes up to the next LF is the rest of a line.
+    broken: bool,
+}
+
+impl Lines {
+    /// The lines that `chunk` completes, each given to `take`.
+    pub(super) fn push(&mut self, chunk: &Bytes, mut take: impl FnMut(TracedLine)) {
+        let mut rest = chunk.clone();
+        while let Some(at) = memchr::memchr(b'\n', &rest) {
+            let end = rest.split_to(at + 1);
+            self.keep(&end[..at]);
+            if let Some(line) = self.line(false) {
+                take(line);
+            }
+        }
+        self.keep(&rest);
+    }
+
+    /// What is left at the end of the stream.
+    pub(super) fn finish(&mut self) -> Option<TracedLine> {
+        if self.len == 0 { None } else { self.line(true) }
+    }
+
+    /// Bytes passed that are not known. The line they were part of is given up.
+    pub(super) fn lose(&mut self) {
+        self.partial = BytesMut::new();
+        self.len = 0;
+        self.broken = true;
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let Some(last) = bytes.last() else { return };
+        self.ends_in_cr = *last == b'\r';
+        self.len += bytes.len() as u64;
+        if self.len <= KEPT_LINE_BYTES as u64 {
+            self.partial.extend_from_slice(bytes);
+        } else if self.partial.len() > HEAD_BYTES {
+            // Its room is given back at once.
+            self.partial = BytesMut::from(&self.partial[..HEAD_BYTES]);
+        } else {
+            let more = (HEAD_BYTES - self.partial.len()).min(bytes.len());
+            self.partial.extend_from_slice(&bytes[..more]);
+        }
+    }
+
+    fn line(&mut self, unterminated: bool) -> Option<TracedLine> {
+        let mut bytes = self.partial.split().freeze();
+        let mut len = std::mem::take(&mut self.len);
+        if len > 0 && self.ends_in_cr && !unterminated {
+            len -= 1;
+            bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        }
+        self.ends_in_cr = false;
+        let broken = std::mem::take(&mut self.broken);
+        (!broken).then_some(TracedLine { bytes, len, unterminated })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cut(chunks: &[&[u8]]) -> Vec<TracedLine> {
+        let mut lines = Lines::default();
+        let mut found = Vec::new();
+        for chunk in chunks {
+            lines.push(&Bytes::copy_from_slice(chunk), |line| found.push(line));
+        }
+        found.extend(lines.finish());
+        found
+    }
+
+    fn texts(lines: &[TracedLine]) -> Vec<String> {
+        lines.iter().map(|line| String::from_utf8_lossy(&line.bytes).into_owned()).collect()
+    }
+
+    /// R-221: a frame ends at LF, one CR before it is no part of it, blank lines are lines, and the last may lack its LF.
+    #[test]
+    fn r_221_lines_end_at_lf() {
+        let lines = cut(&[b"a\r\n\nb\r", b"\nc"]);
+        assert_eq!(texts(&lines), ["a", "", "b", "c"]);
+        assert_eq!(lines.iter().map(|line| line.unterminated).collect::<Vec<_>>(), [false, false, false, true]);
+    }
+
+    /// R-222: a line of any length takes bounded memory, and the next one is found.
+    #[test]
+    fn r_222_a_line_that_is_too_long_is_cut_and_not_lost() {
+        let mut lines = Lines::default();
+        let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+        for _ in 0..64 {
+            lines.push(&chunk, |_| panic!("no line ends here"));
+            assert!(lines.partial.len() <= KEPT_LINE_BYTES);
+        }
+        assert!(lines.partial.capacity() <= KEPT_LINE_BYTES);
+        let mut found = Vec::new();
+        lines.push(&Bytes::from_static(b"\r\nnext\n"), |line| found.push(line));
+        assert_eq!((found[0].len, found[0].bytes.len(), found[0].is_cut()), (64 << 20, HEAD_BYTES, true));
+        assert_eq!(texts(&found[1..]), ["next"]);
+    }
+
+    #[test]
+    fn exactly_at_the_limit_a_line_is_whole() {
+        let line = vec![b'x'; KEPT_LINE_BYTES];
+        let lines = cut(&[&line, b"\n", &line, b"y\n"]);
+        assert_eq!(lines.iter().map(TracedLine::is_cut).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn after_a_loss_it_goes_on_with_the_next_line() {
+        let mut lines = Lines::default();
+        let mut found = Vec::new();
+        lines.push(&Bytes::from_static(b"one\nbegin"), |line| found.push(line));
+        lines.lose();
+        lines.push(&Bytes::from_static(b"end\ntwo\n"), |line| found.push(line));
+        assert_eq!(texts(&found), ["one", "two"]);
+    }
+
+    proptest! {
+        /// R-221: where the chunks are cut changes nothing.
+        #[test]
+        fn chunks_do_not_matter(text in "[ab\r\n]{0,40}", at in 0_usize..40) {
+            let bytes = text.as_bytes();
+            let (left, right) = bytes.split_at(at.min(bytes.len()));
+            prop_assert_eq!(cut(&[left, right]), cut(&[bytes]));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What the relay hands to the recorder: bounded, and never waited for.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use pintle_sdk::process::Exit;
+
+use super::row::Dir;
+
+/// Bytes that may wait to be recorded. A disk that is slower than the peers for longer than this lasts costs records, and
+/// never bytes of theirs.
+pub(super) const QUEUE_BYTES: usize = 32 * 1024 * 1024;
+/// What an item costs beside its bytes.
+const ITEM_BYTES: usize = 64;
+
+/// Something that happened on the wire, with its time since the start.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) t_ns: u64,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// Bytes that were read, as they came.
+    Bytes(Dir, Bytes),
+    /// So many bytes passed for which there was no room.
+    Lost(Dir, u64),
+    /// The direction ended.
+    Eof(Dir),
+    /// Whoever was to read this direction does not.
+    Refused(Dir),
+    /// The agent's process ended.
+    Exit(Option<Exit>),
+}
+
+/// The queue. One side never waits, the other does.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    items: VecDeque<Seen>,
+    bytes: usize,
+    lost: [u64; 2],
+    reader_waits: bool,
+    closed: bool,
+}
+
+impl Queue {
+    /// Hands bytes over, or counts them where there is no room.
+    pub(super) fn push_bytes(&self, t_ns: u64, dir: Dir, bytes: Bytes) {
+        let mut state = self.lock();
+        if state.bytes + bytes.len() + ITEM_BYTES > QUEUE_BYTES {
+            state.lost[dir as usize] += bytes.len() as u64;
+            return;
+        }
+        state.bytes += bytes.len() + ITEM_BYTES;
+        self.push(state, Seen { t_ns, what: What::Bytes(dir, bytes) });
+    }
+
+    /// Hands over what happens a few times in a trace, and is never left out.
+    pub(super) fn push_rare(&self, t_ns: u64, what: What) {
+        self.push(self.lock(), Seen { t_ns, what });
+    }
+
+    fn push(&self, mut state: MutexGuard<'_, State>, seen: Seen) {
+        // What was lost was lost before this.
+        for dir in Dir::BOTH {
+            let bytes = std::mem::take(&mut state.lost[dir as usize]);
+            if bytes > 0 {
+                state.items.push_back(Seen { t_ns: seen.t_ns, what: What::Lost(dir, bytes) });
+            }
+        }
+        state.items.push_back(seen);
+        let wake = std::mem::take(&mut state.reader_waits);
+        drop(state);
+        if wake {
+            self.filled.notify_one();
+        }
+    }
+
+    /// Nothing comes any more.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Everything that is there, as soon as there is something; `None` when nothing comes any more.
+    pub(super) fn take(&self) -> Option<VecDeque<Seen>> {
+        let mut state = self.lock();
+        while state.items.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state.reader_waits = true;
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.bytes = 0;
+        Some(std::mem::take(&mut state.items))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(queue: &Queue) -> Vec<String> {
+        queue.close();
+        let items = queue.take().unwrap_or_default();
+        items
+            .into_iter()
+            .map(|seen| match seen.what {
+                What::Bytes(dir, bytes) => format!("{dir:?} {}", bytes.len()),
+                What::Lost(dir, bytes) => format!("{dir:?} lost {bytes}"),
+                other => format!("{other:?}"),
+            })
+            .collect()
+    }
+
+    /// Inv-10: a recorder that does not keep up costs records; nobody waits for it, and the loss is told in its place.
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let queue = Queue::default();
+        let chunk = Bytes::from(vec![b'x'; QUEUE_BYTES / 2]);
+        for _ in 0..4 {
+            queue.push_bytes(0, Dir::FromAgent, chunk.clone());
+        }
+        queue.push_bytes(0, Dir::ToAgent, chunk);
+        queue.push_rare(1, What::Eof(Dir::ToAgent));
+        let half = QUEUE_BYTES / 2;
+        assert_eq!(
+            words(&queue),
+            [
+                format!("FromAgent {half}"),
+                format!("ToAgent lost {half}"),
+                format!("FromAgent lost {}", 3 * half),
+                "Eof(ToAgent)".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn room_comes_back_when_items_are_taken() {
+        let queue = Queue::default();
+        queue.push_bytes(0, Dir::ToAgent, Bytes::from(vec![b'x'; QUEUE_BYTES - ITEM_BYTES]));
+        queue.push_bytes(0, Dir::ToAgent, Bytes::from_static(b"no room"));
+        assert_eq!(queue.take().expect("one").len(), 1);
+        queue.push_bytes(0, Dir::ToAgent, Bytes::from_static(b"room"));
+        assert_eq!(words(&queue), ["ToAgent lost 7", "ToAgent 4"]);
+    }
+}

@@ -3,6 +3,8 @@
 pub mod cel;
 pub mod driver;
 pub mod judge;
+#[cfg(unix)]
+pub mod kit;
 pub mod mock;
 pub mod observation;
 pub mod pack;

@@ -35,6 +35,8 @@ fn schemas_are_what_the_types_say() {
     check::<Manifest>("pintle.pack.v1.schema.json", "pintle.pack.v1");
     check::<Scenario>("pintle.scenario.v1.schema.json", "pintle.scenario.v1");
     check::<Report>("pintle.report.v1.schema.json", "pintle.report.v1");
+    #[cfg(unix)]
+    check::<crate::kit::DriverReport>("pintle.driver-report.v1.schema.json", "pintle.driver-report.v1");
 }
 
 fn validator(name: &str) -> jsonschema::Validator {

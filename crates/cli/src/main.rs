@@ -85,7 +85,7 @@ fn run(command: &Command) -> u8 {
     let (result, json) = match command {
         Command::Check(args) => (check::run(args), args.json()),
         Command::Judge(args) => (check::run_judge(args), args.json()),
-        Command::Driver(command) => (driver::run(command), false),
+        Command::Driver(command) => (driver::run(command), command.json()),
         Command::Json(command) => (json::run(command), false),
         Command::Mock(command) => (mock::run(command), false),
         Command::Trace(args) => match trace::run(args) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// On one line, with control characters and direction marks as escapes: nothing in it can move a cursor, set a colour or
 /// reorder what is shown.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || is_direction_mark(c) {
@@ -18,7 +18,7 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// [`plain`], cut to `width` characters; 0 is no limit.
-pub(super) fn plain_cut(text: &str, width: usize) -> String {
+pub(crate) fn plain_cut(text: &str, width: usize) -> String {
     let text = plain(text);
     match text.char_indices().nth(width) {
         Some((at, _)) if width > 2 => {

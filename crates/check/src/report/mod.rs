@@ -13,6 +13,8 @@ mod sarif;
 mod terminal;
 
 pub use baseline::{Regression, regressions};
+#[cfg(unix)]
+pub(crate) use escape::{plain, plain_cut};
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pintle_driver::{
     CommandError, DriverConfig, DriverEvent, DriverSession, ErrorClass, InvokeParams, Life, Permission, RpcError,
@@ -12,6 +12,7 @@ use pintle_driver::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
 use super::author::Driver;
 use super::channels::Channels;
@@ -19,6 +20,8 @@ use super::invocation::{Cancelled, Invocation, Shared};
 
 /// Bytes that one read takes at most.
 const READ_BYTES: usize = 64 << 10;
+/// How long the last answers may take to be written once Core has closed its end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a driver stopped being served.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +73,8 @@ where
                     _ => session.eof(now),
                 });
                 if handlers.take_events() {
+                    // What came last is still answered, as far as somebody takes the answer.
+                    let _ = timeout(LAST_WORDS, &mut write_control).await;
                     return if *shared.session().life() == Life::Closed { Ok(()) } else { Err(ServeError::CoreGone) };
                 }
             }
@@ -85,7 +90,7 @@ async fn write_control(shared: &Shared, mut out: impl AsyncWrite + Unpin) -> io:
     loop {
         let (frames, close) = {
             let mut session = shared.session();
-            (session.poll_control(), session.take_close())
+            (session.poll_control(), session.take_close() || *session.life() != Life::Alive)
         };
         if let Some(frames) = frames {
             shared.room.notify_waiters();

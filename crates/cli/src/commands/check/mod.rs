@@ -20,6 +20,8 @@ use self::progress::ProgressLine;
 use crate::error::CommandError;
 use crate::exit::Exit;
 
+pub(crate) use self::output::terminal_width;
+pub(crate) use self::request::{current_dir, now_ms, scratch, this_program};
 pub(crate) use self::stored::{JudgeArgs, run as run_judge};
 
 /// What `pintle check` is told.
@@ -84,7 +86,7 @@ pub(crate) struct Judging {
 
 /// `--fail-on`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FailOnArg {
+pub(crate) enum FailOnArg {
     Must,
     Should,
 }
@@ -126,7 +128,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         return Ok(Exit::Ok);
     }
     let baseline = request::baseline(args, project.as_ref())?;
-    let scratch = request::scratch()?;
+    let scratch = scratch()?;
     let place = place(args)?;
     let fail_on = args.judging.fail_on.into();
     let request = request::build(args, project, pack, scratch.path())?;
@@ -160,7 +162,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         && let Some(places) = places
     {
         // Old runs are nobody's business here: what cannot be removed now is removed another time.
-        let _kept = gc(&RealFs, &places, request::now_ms(), KeepLimits::default());
+        let _kept = gc(&RealFs, &places, now_ms(), KeepLimits::default());
     }
     let place = Place { run: checked.run.as_deref(), out: args.out.as_deref() };
     output::show(&checked.report, place, &args.files, args.judging.format)?;
@@ -202,7 +204,7 @@ async fn interrupted_twice(cancel: &CancellationToken) {
     signals.next().await;
 }
 
-fn seconds(text: &str) -> Result<u64, String> {
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     const MAX_SECONDS: f64 = 86_400.0;
     let seconds: f64 = text.parse().map_err(|_| "it is not a number of seconds".to_owned())?;
     if seconds > 0.0 && seconds <= MAX_SECONDS {

@@ -162,7 +162,7 @@ fn not_written(error: &dyn std::error::Error) -> CommandError {
 }
 
 #[cfg(unix)]
-fn terminal_width() -> usize {
+pub(crate) fn terminal_width() -> usize {
     let stdout = std::io::stdout();
     match rustix::termios::tcgetwinsize(&stdout) {
         Ok(size) => usize::from(size.ws_col),
@@ -171,7 +171,7 @@ fn terminal_width() -> usize {
 }
 
 #[cfg(not(unix))]
-fn terminal_width() -> usize {
+pub(crate) fn terminal_width() -> usize {
     0
 }
 

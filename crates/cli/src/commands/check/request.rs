@@ -15,6 +15,7 @@ use pintle_store::{RealFs, fsx};
 
 use super::CheckArgs;
 use crate::commands::cel;
+use crate::commands::driver::DriverLine;
 use crate::config::{self, Project};
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -75,7 +76,7 @@ pub(super) fn read_baseline(path: &Path) -> Result<Report, CommandError> {
 }
 
 /// A private directory for what is gone after the check.
-pub(super) fn scratch() -> Result<tempfile::TempDir, CommandError> {
+pub(crate) fn scratch() -> Result<tempfile::TempDir, CommandError> {
     let base = std::env::temp_dir();
     let failed = |e: std::io::Error| {
         let message = format!("make a directory in `{}`: {e}", base.display());
@@ -92,7 +93,7 @@ pub(super) fn home() -> Result<Home, HomeError> {
 }
 
 /// The time, for the age of old runs.
-pub(super) fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
@@ -144,12 +145,12 @@ pub(super) fn evaluator(this: PathBuf) -> WorkerConfig {
 }
 
 /// This program's own file.
-pub(super) fn this_program() -> Result<PathBuf, CommandError> {
+pub(crate) fn this_program() -> Result<PathBuf, CommandError> {
     std::env::current_exe()
         .map_err(|e| CommandError::new(Exit::Inconclusive, "program", format!("find the file of this program: {e}")))
 }
 
-fn current_dir() -> Result<PathBuf, CommandError> {
+pub(crate) fn current_dir() -> Result<PathBuf, CommandError> {
     std::env::current_dir().map_err(|e| CommandError::usage(format!("find the current directory: {e}")))
 }
 
@@ -162,25 +163,7 @@ fn driver(args: &CheckArgs, this: &Path, current: &Path) -> Result<DriverCommand
         let args = vec!["driver".into(), "acp".into()];
         return Ok(DriverCommand { program, args, env, shim, artifact: this.to_owned(), built_in: true });
     };
-    let words = shell_words::split(line)
-        .map_err(|error| CommandError::usage(format!("split the driver's command line `{line}`: {error}")))?;
-    let Some((name, rest)) = words.split_first() else {
-        return Err(CommandError::usage("start the driver: its command line is empty"));
-    };
-    let path = std::env::var_os("PATH");
-    let program = Program::find(name, path.as_deref(), current).map_err(|error| failed(&error))?;
-    // The driver starts in a directory of its own, so what it names must not depend on this one.
-    let named: Vec<(OsString, Option<PathBuf>)> = rest
-        .iter()
-        .map(|word| {
-            let file = current.join(word);
-            let is_file = file.is_file();
-            (if is_file { file.clone().into() } else { word.into() }, is_file.then_some(file))
-        })
-        .collect();
-    let artifact = named.iter().rev().find_map(|(_, file)| file.clone());
-    let artifact = artifact.unwrap_or_else(|| program.path().to_owned());
-    let args = named.into_iter().map(|(word, _)| word).collect();
+    let DriverLine { program, args, artifact } = DriverLine::split(line, current)?;
     Ok(DriverCommand { program, args, env, shim, artifact, built_in: false })
 }
 

@@ -1,0 +1,672 @@
+//! One session with one process of the driver: Core's end, and a way around it.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes, BytesMut};
+use pintle_sdk::driver::{
+    CommandError, CoreConfig, CoreEvent, CoreSession, DATA_STREAM_VARIABLE, Digest, ExactInputHandle, FixtureRefs, Id,
+    InputKind, InstanceId, InvokeParams, MAX_CONTROL_FRAME_BYTES, Message, Outcome, Output, Permission, PrepareParams,
+    RpcError, Secret, State, decode_control_frame,
+};
+use pintle_sdk::process::{ChildStdin, ChildStdout, Exit, Launch, Process, Shim};
+use pintle_wire::{Framer, Line, to_canonical};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::time::sleep_until;
+
+use super::catalog::id;
+use super::rig::{KitOperation, Rig};
+use super::stop::{Step, Stop};
+use super::transcript::Transcript;
+
+/// Bytes that one read takes at most.
+const READ_BYTES: usize = 64 << 10;
+/// How soon after a failed open of an input the next one is tried.
+const OPEN_RETRY: Duration = Duration::from_millis(5);
+
+/// The answer to a request that the kit made past Core's session.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// A result, as its text.
+    Result(Box<str>),
+    /// An error.
+    Error(RpcError),
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) exit: Option<Exit>,
+    /// It had to be told by a signal.
+    pub(super) signalled: bool,
+}
+
+/// A running driver.
+pub(super) struct Session<'a> {
+    rig: &'a Rig,
+    transcript: Rc<RefCell<Transcript>>,
+    core: CoreSession,
+    process: Process,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    data: Option<pipe::Receiver>,
+    feed: Option<Feed>,
+    framer: Framer,
+    out: Bytes,
+    read: BytesMut,
+    read_data: BytesMut,
+    heard_bytes: u64,
+    /// Ids of requests past Core's session, and the answers to them.
+    open: Vec<Id>,
+    answers: VecDeque<(Id, Answer)>,
+    events: VecDeque<CoreEvent>,
+    secrets: Vec<String>,
+    leaked: bool,
+    reading: bool,
+    inputs: u32,
+    // Dropped after the process, which lives in it.
+    work: TempDir,
+}
+
+/// An exact input on its way.
+struct Feed {
+    path: PathBuf,
+    bytes: Bytes,
+    sender: Option<pipe::Sender>,
+}
+
+impl<'a> Session<'a> {
+    /// Starts the driver and says nothing yet.
+    pub(super) async fn start(rig: &'a Rig, transcript: &Rc<RefCell<Transcript>>) -> Step<Self> {
+        let machine = |error: io::Error| Stop::Environment(format!("make a private directory: {error}"));
+        let work = tempfile::Builder::new().prefix("kit-").tempdir_in(&rig.request.scratch).map_err(machine)?;
+        for name in ["home", "tmp", "fixtures"] {
+            std::fs::create_dir(work.path().join(name)).map_err(machine)?;
+        }
+        let mut launch = Launch::new(rig.request.program.clone());
+        launch.args.clone_from(&rig.request.args);
+        launch.env = rig.request.env.clone();
+        launch.env.set("HOME", work.path().join("home"));
+        launch.env.set("TMPDIR", work.path().join("tmp"));
+        launch.cwd = Some(work.path().to_owned());
+        launch.shim = rig.request.shim.clone();
+        let data = if rig.request.shim == Shim::None {
+            None
+        } else {
+            let (sender, receiver) = pipe::pipe().map_err(machine)?;
+            launch.extra_fds.push(sender.into_blocking_fd().map_err(machine)?);
+            launch.env.set(DATA_STREAM_VARIABLE, "fd:3");
+            Some(receiver)
+        };
+        let mut process = Process::spawn(launch).await.map_err(|error| match rig.hello {
+            None => Stop::NotStarted(error.to_string()),
+            Some(_) => Stop::Environment(format!("start the driver again: {error}")),
+        })?;
+        let config = CoreConfig {
+            request_timeout: rig.request.answer,
+            verify_summary: true,
+            stream_grace: rig.request.ladder.stream_grace.max(Duration::from_secs(1)),
+            ..CoreConfig::default()
+        };
+        let (stdin, stdout) = (process.take_stdin(), process.take_stdout());
+        Ok(Self {
+            rig,
+            transcript: Rc::clone(transcript),
+            core: CoreSession::new(config),
+            process,
+            stdin,
+            stdout,
+            data,
+            feed: None,
+            framer: Framer::new(MAX_CONTROL_FRAME_BYTES),
+            out: Bytes::new(),
+            read: BytesMut::new(),
+            read_data: BytesMut::new(),
+            heard_bytes: 0,
+            open: Vec::new(),
+            answers: VecDeque::new(),
+            events: VecDeque::new(),
+            secrets: Vec::new(),
+            leaked: false,
+            reading: true,
+            inputs: 0,
+            work,
+        })
+    }
+
+    // What Core does.
+
+    /// The handshake.
+    pub(super) async fn hello(&mut self) -> Step<()> {
+        let asked = self.core.hello(Instant::now());
+        self.command(asked)?;
+        match self.event().await? {
+            CoreEvent::Hello { result, .. } => {
+                self.transcript.borrow_mut().hello = Some(*result);
+                Ok(())
+            }
+            other => Err(self.instead(id::HELLO, "driver.hello", &other)),
+        }
+    }
+
+    /// Agrees on a plan with these permissions, and returns those that were taken.
+    pub(super) async fn prepare(&mut self, approved: Vec<Permission>) -> Step<Vec<Permission>> {
+        let params = PrepareParams {
+            resolved_plan_digest: Digest::of(b"plan of the driver conformance kit"),
+            capability_token: Secret::new(self.secret()?),
+            fixture_refs: FixtureRefs::Absent,
+            approved_permissions: approved,
+        };
+        let asked = self.core.prepare(Instant::now(), params);
+        self.command(asked)?;
+        match self.event().await? {
+            CoreEvent::Prepared { accepted } => {
+                if !self.core.companion_stream_accepted() {
+                    self.data = None;
+                    self.core.eof_data(Instant::now());
+                }
+                Ok(accepted)
+            }
+            other => Err(self.instead(id::PREPARE, "driver.prepare", &other)),
+        }
+    }
+
+    /// Handshake and plan, with all that the driver wants.
+    pub(super) async fn ready(&mut self) -> Step<()> {
+        self.hello().await?;
+        let approved = self.core.driver().map(|hello| self.rig.approvable(hello)).unwrap_or_default();
+        self.prepare(approved).await?;
+        Ok(())
+    }
+
+    /// Asks what the driver can do.
+    pub(super) async fn capabilities(&mut self) -> Step<pintle_sdk::driver::Capabilities> {
+        let asked = self.core.capabilities(Instant::now());
+        self.command(asked)?;
+        match self.event().await? {
+            CoreEvent::Capabilities(capabilities) => Ok(capabilities),
+            other => Err(self.instead(id::CAPABILITIES, "driver.capabilities", &other)),
+        }
+    }
+
+    /// Asks the driver to forget prepared data.
+    pub(super) async fn reset(&mut self) -> Step<()> {
+        let asked = self.core.reset(Instant::now());
+        self.command(asked)?;
+        match self.event().await? {
+            CoreEvent::Reset => Ok(()),
+            other => Err(self.instead(id::RESET, "driver.reset", &other)),
+        }
+    }
+
+    /// Starts an invocation and waits until the driver has taken it, or has seen to it at once.
+    pub(super) fn invoke(&mut self, operation: &KitOperation) -> Step<InstanceId> {
+        let (invocation_id, input) = (new_id()?, self.input(&operation.input)?);
+        let params = InvokeParams {
+            invocation_id,
+            attempt_id: new_id()?,
+            operation: operation.name.as_str().into(),
+            input: ExactInputHandle { kind: InputKind::Pipe, value: Secret::new(input) },
+        };
+        let asked = self.core.invoke(Instant::now(), params);
+        self.command(asked)?;
+        Ok(invocation_id)
+    }
+
+    /// Lets the invocation run to its end.
+    pub(super) async fn completed(&mut self, within: Duration) -> Step<pintle_sdk::driver::CompletedParams> {
+        let until = Instant::now() + within;
+        loop {
+            match self.event_until(until).await? {
+                Some(CoreEvent::Completed(completed)) => return Ok(completed),
+                Some(CoreEvent::Refused { error, .. }) => return Err(Stop::breaks(id::INVOKE, refusal(&error))),
+                Some(_) => {}
+                None => {
+                    let seconds = within.as_secs_f64();
+                    return Err(Stop::breaks(id::INVOKE, format!("invocation did not end within {seconds} s")));
+                }
+            }
+        }
+    }
+
+    /// Waits until the driver has taken the invocation.
+    pub(super) async fn taken(&mut self) -> Step<()> {
+        loop {
+            match self.event().await? {
+                CoreEvent::InvokeAccepted { .. } => return Ok(()),
+                CoreEvent::Observation(_) | CoreEvent::Data { .. } => {}
+                CoreEvent::Completed(_) => {
+                    return Err(Stop::NotExercised("the operation that was to go on ended at once"));
+                }
+                other => return Err(self.instead(id::INVOKE, "driver.invoke", &other)),
+            }
+        }
+    }
+
+    /// Cancels the active invocation.
+    pub(super) fn cancel(&mut self, deadline: Duration) -> Step<()> {
+        let asked = self.core.cancel(Instant::now(), "the conformance kit cancels", deadline);
+        self.command(asked)
+    }
+
+    /// The next event of Core's session; a fault and a request without an answer end the case.
+    pub(super) async fn event(&mut self) -> Step<CoreEvent> {
+        loop {
+            // Core's own deadlines end this wait.
+            let far = Instant::now() + Duration::from_secs(3600);
+            if let Some(event) = self.event_until(far).await? {
+                return Ok(event);
+            }
+        }
+    }
+
+    async fn event_until(&mut self, until: Instant) -> Step<Option<CoreEvent>> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return match event {
+                    CoreEvent::Fault(fault) => Err(Stop::fault(&fault, self.core.state())),
+                    CoreEvent::TimedOut { method } => Err(Stop::silent(method.as_str())),
+                    event => Ok(Some(event)),
+                };
+            }
+            if !self.turn(until).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn command<T>(&mut self, outcome: Result<T, CommandError>) -> Step<()> {
+        self.collect_events();
+        let fault = self.events.iter().find_map(|event| match event {
+            CoreEvent::Fault(fault) => Some(fault),
+            _ => None,
+        });
+        match (outcome, fault) {
+            (Ok(_), _) => Ok(()),
+            // What the driver did a moment ago has ended the session.
+            (Err(_), Some(fault)) => Err(Stop::fault(fault, self.core.state())),
+            // The driver has brought the session to a state in which Core would not go on.
+            (Err(error), None) => Err(Stop::NotExercised(match error {
+                CommandError::Operation => "the driver does not declare the operation",
+                CommandError::Cancellation => "the driver does not declare cancellation",
+                _ => "the session did not come to it",
+            })),
+        }
+    }
+
+    fn instead(&self, id: &'static str, asked: &str, event: &CoreEvent) -> Stop {
+        match event {
+            CoreEvent::Refused { error, .. } => Stop::breaks(id, format!("{asked}: {}", refusal(error))),
+            CoreEvent::Closed => Stop::breaks(id::STAYS, "driver closed its output"),
+            _ => Stop::breaks(id::RESPONSES, format!("{asked} was answered with something else")),
+        }
+    }
+
+    // The way around Core.
+
+    /// Writes bytes as they are.
+    pub(super) fn write(&mut self, bytes: impl Into<Bytes>) {
+        let bytes = bytes.into();
+        self.transcript.borrow_mut().sent(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
+        if self.out.is_empty() {
+            self.out = bytes;
+        } else {
+            let mut out = BytesMut::from(std::mem::take(&mut self.out));
+            out.extend_from_slice(&bytes);
+            self.out = out.freeze();
+        }
+    }
+
+    /// Waits until everything was written, or the driver has closed its input.
+    pub(super) async fn written(&mut self) -> Step<()> {
+        let until = Instant::now() + self.rig.request.answer;
+        while !self.out.is_empty() {
+            if !self.turn(until).await? {
+                return Err(Stop::breaks(id::ANSWERS, "driver does not read its standard input"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers to this id are the kit's, not Core's.
+    pub(super) fn expect(&mut self, id: Id) {
+        self.open.push(id);
+    }
+
+    /// A request as canonical text with its LF.
+    pub(super) fn request(id: &Id, method: &str, params: Option<Value>) -> Step<Vec<u8>> {
+        let id = match id {
+            Id::Int(number) => json!(number),
+            Id::Str(text) => json!(text),
+        };
+        let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
+        if let (Some(object), Some(params)) = (request.as_object_mut(), params) {
+            object.insert("params".to_owned(), params);
+        }
+        let mut line = to_canonical(&request).map_err(|error| Stop::Environment(error.to_string()))?;
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    /// Makes a request past Core's session and waits for its answer.
+    pub(super) async fn ask(&mut self, method: &str, params: Option<Value>) -> Step<Answer> {
+        let id = Id::Str(format!("kit-{}", self.open.len()).into());
+        let line = Self::request(&id, method, params)?;
+        self.expect(id.clone());
+        self.write(line);
+        self.answer(&id, method).await
+    }
+
+    /// Waits for the answer to an expected id.
+    pub(super) async fn answer(&mut self, id: &Id, what: &str) -> Step<Answer> {
+        let until = Instant::now() + self.rig.request.answer;
+        loop {
+            if let Some(at) = self.answers.iter().position(|(found, _)| found == id) {
+                return match self.answers.remove(at) {
+                    Some((_, answer)) => Ok(answer),
+                    None => Err(Stop::silent(what)),
+                };
+            }
+            if let Some(at) = self.events.iter().position(|event| matches!(event, CoreEvent::Fault(_)))
+                && let Some(CoreEvent::Fault(fault)) = self.events.remove(at)
+            {
+                return Err(Stop::fault(&fault, self.core.state()));
+            }
+            if !self.turn(until).await? {
+                return Err(Stop::silent(what));
+            }
+        }
+    }
+
+    /// Whether an expected id was answered so far, and how.
+    pub(super) fn answered(&mut self, id: &Id) -> Option<Answer> {
+        let at = self.answers.iter().position(|(found, _)| found == id)?;
+        self.answers.remove(at).map(|(_, answer)| answer)
+    }
+
+    /// Shows that the driver still answers; what it had to say to what was written before has come by then.
+    pub(super) async fn still_usable(&mut self) -> Step<()> {
+        match self.ask("driver.capabilities", None).await {
+            Ok(Answer::Result(_)) => Ok(()),
+            Ok(Answer::Error(error)) => {
+                Err(Stop::unmet(format!("afterwards driver.capabilities was refused ({})", error.data.class)))
+            }
+            Err(Stop::Breaks { id: id::ANSWERS | id::STAYS, detail }) => {
+                Err(Stop::unmet(format!("afterwards {detail}")))
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// A fresh text that must never come back.
+    pub(super) fn secret(&mut self) -> Step<String> {
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|_| Stop::Environment("get randomness".to_owned()))?;
+        let secret: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.hide(secret.clone());
+        Ok(secret)
+    }
+
+    fn hide(&mut self, secret: String) {
+        self.transcript.borrow_mut().hide(&secret);
+        self.secrets.push(secret);
+    }
+
+    /// Makes the input of an invocation and returns its handle.
+    pub(super) fn input(&mut self, bytes: &[u8]) -> Step<String> {
+        self.inputs += 1;
+        let path = self.work.path().join(format!("input-{}", self.inputs));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .map_err(|error| Stop::Environment(format!("make an input: {error}")))?;
+        let handle = path.to_string_lossy().into_owned();
+        self.hide(handle.clone());
+        self.feed = Some(Feed { path, bytes: Bytes::copy_from_slice(bytes), sender: None });
+        Ok(handle)
+    }
+
+    /// Stops taking what the driver writes, for as long as it takes it to notice.
+    pub(super) async fn pause_reading(&mut self, pause: Duration) -> Step<()> {
+        self.reading = false;
+        let until = Instant::now() + pause;
+        while self.turn(until).await? {}
+        self.reading = true;
+        Ok(())
+    }
+
+    /// Closes the driver's standard input.
+    pub(super) fn close_input(&mut self) {
+        self.stdin = None;
+    }
+
+    // The end.
+
+    /// Shutdown, close, wait; then what is required of every session is looked at.
+    pub(super) async fn close(mut self) -> Step<()> {
+        if self.core.state() == State::Prepared && self.stdout.is_some() {
+            let asked = self.core.shutdown(Instant::now());
+            self.command(asked)?;
+            match self.event().await? {
+                CoreEvent::Shutdown => {}
+                CoreEvent::Refused { error, .. } => return Err(Stop::breaks(id::SHUTDOWN, refusal(&error))),
+                other => return Err(self.instead(id::SHUTDOWN, "driver.shutdown", &other)),
+            }
+        }
+        self.end().await.map(|_| ())
+    }
+
+    /// Closes the driver's input and waits for its end.
+    pub(super) async fn end(mut self) -> Step<Ended> {
+        self.stdin = None;
+        self.out.clear();
+        let ladder = self.rig.request.ladder;
+        let until = Instant::now() + ladder.close_grace;
+        // What it still says is read, so that it cannot hang on a full pipe.
+        while self.stdout.is_some() && self.turn(until).await? {}
+        if let Some(CoreEvent::Fault(fault)) = self.events.iter().find(|event| matches!(event, CoreEvent::Fault(_)))
+            && !matches!(fault, pintle_sdk::driver::Fault::Closed)
+        {
+            return Err(Stop::fault(fault, self.core.state()));
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        let signalled = tokio::time::timeout(left, self.process.exited()).await.is_err();
+        let rest = pintle_sdk::process::Ladder { close_grace: Duration::ZERO, ..ladder };
+        let outcome = self.process.shut_down(rest).await;
+        let stderr = self.process.stderr().map(|stderr| stderr.snapshot().to_text()).unwrap_or_default();
+        if self.leaked || self.secrets.iter().any(|secret| stderr.contains(secret.as_str())) {
+            return Err(Stop::breaks(id::SECRETS, "a capability token or an input handle came back from the driver"));
+        }
+        if outcome.descendants.any() {
+            return Err(Stop::breaks(id::DESCENDANTS, "processes that the driver had started were still there"));
+        }
+        Ok(Ended { exit: outcome.exit, signalled })
+    }
+
+    /// Waits for whatever comes next. False when `until` has passed.
+    async fn turn(&mut self, until: Instant) -> Step<bool> {
+        self.collect_output();
+        let deadline = self.core.poll_timeout().map_or(until, |at| at.min(until));
+        self.read.reserve(READ_BYTES);
+        self.read_data.reserve(READ_BYTES);
+        tokio::select! {
+            read = read(&mut self.stdout, &mut self.read), if self.reading => {
+                match read {
+                    Ok(count) if count > 0 => {
+                        let bytes = self.read.split().freeze();
+                        self.hear(bytes)?;
+                    }
+                    _ => self.hear_end()?,
+                }
+            }
+            read = read(&mut self.data, &mut self.read_data), if self.reading => match read {
+                Ok(count) if count > 0 => {
+                    self.heard_bytes += count as u64;
+                    self.core.feed_data(Instant::now(), self.read_data.split().freeze());
+                }
+                _ => {
+                    self.data = None;
+                    self.core.eof_data(Instant::now());
+                }
+            },
+            written = write(&mut self.stdin, &self.out), if !self.out.is_empty() => match written {
+                Ok(count) => self.out.advance(count),
+                Err(_) => {
+                    self.stdin = None;
+                    self.out.clear();
+                }
+            },
+            () = feed(&mut self.feed), if self.feed.is_some() => self.feed = None,
+            () = sleep_until(deadline.into()) => {
+                let now = Instant::now();
+                self.core.handle_timeout(now);
+                if now >= until {
+                    self.collect_events();
+                    return Ok(false);
+                }
+            }
+        }
+        self.collect_events();
+        let limit = self.rig.request.max_session_bytes;
+        if self.heard_bytes > limit {
+            let detail = format!("driver wrote more than {limit} bytes in one session");
+            return Err(Stop::breaks(id::FLOOD, detail));
+        }
+        Ok(true)
+    }
+
+    fn collect_output(&mut self) {
+        while let Some(output) = self.core.poll_output() {
+            match output {
+                Output::Control(bytes) => {
+                    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                        self.write(Bytes::copy_from_slice(line));
+                    }
+                }
+                Output::Close => self.stdin = None,
+                Output::Data(_) => {}
+            }
+        }
+    }
+
+    fn collect_events(&mut self) {
+        while let Some(event) = self.core.poll_event() {
+            self.events.push_back(event);
+        }
+    }
+
+    /// Gives the kit its answers and Core the rest, line by line.
+    fn hear(&mut self, bytes: Bytes) -> Step<()> {
+        self.heard_bytes += bytes.len() as u64;
+        self.framer.feed(bytes);
+        while let Some(line) = self.framer.next() {
+            self.hear_line(line)?;
+        }
+        Ok(())
+    }
+
+    fn hear_end(&mut self) -> Step<()> {
+        self.stdout = None;
+        while let Some(line) = self.framer.finish() {
+            self.hear_line(line)?;
+        }
+        self.core.eof(Instant::now());
+        Ok(())
+    }
+
+    fn hear_line(&mut self, line: Line) -> Step<()> {
+        let line = match line {
+            Line::Complete(line) => line,
+            Line::Blank => Bytes::new(),
+            Line::TooLong { bytes } => {
+                let detail = format!("driver wrote a line of {bytes} bytes, the limit is {MAX_CONTROL_FRAME_BYTES}");
+                return Err(Stop::breaks(id::FRAME_SIZE, detail));
+            }
+        };
+        self.transcript.borrow_mut().heard(&line);
+        self.leaked |= self.secrets.iter().any(|secret| contains(&line, secret.as_bytes()));
+        if let Ok(Message::Response(response)) = decode_control_frame(&line)
+            && self.open.contains(&response.id)
+        {
+            if self.answers.iter().any(|(id, _)| *id == response.id) {
+                return Err(Stop::breaks(id::RESPONSES, "driver answered one request twice"));
+            }
+            let answer = match response.outcome {
+                Outcome::Result(value) => Answer::Result(value.as_str().into()),
+                Outcome::Error(error) => Answer::Error(error),
+            };
+            self.answers.push_back((response.id, answer));
+            return Ok(());
+        }
+        let mut framed = BytesMut::from(line.as_ref());
+        framed.extend_from_slice(b"\n");
+        self.core.feed(Instant::now(), framed.freeze());
+        Ok(())
+    }
+}
+
+fn contains(line: &[u8], secret: &[u8]) -> bool {
+    line.len() >= secret.len() && line.windows(secret.len()).any(|window| window == secret)
+}
+
+fn refusal(error: &RpcError) -> String {
+    format!("driver refused it ({})", error.data.class)
+}
+
+/// A fresh id.
+pub(super) fn new_id() -> Step<InstanceId> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|_| Stop::Environment("get randomness".to_owned()))?;
+    let millis = jiff::Timestamp::now().as_millisecond();
+    InstanceId::new(millis, random).map_err(|error| Stop::Environment(error.to_string()))
+}
+
+async fn read(source: &mut Option<impl AsyncReadExt + Unpin>, buffer: &mut BytesMut) -> io::Result<usize> {
+    match source {
+        Some(source) => source.read_buf(buffer).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn write(target: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
+    match target {
+        Some(target) => target.write(bytes).await,
+        None => Err(io::ErrorKind::BrokenPipe.into()),
+    }
+}
+
+/// Hands the input over when the driver opens it. Cancel safe. What goes wrong shows in the invocation.
+async fn feed(feed: &mut Option<Feed>) {
+    let Some(feed) = feed else { return std::future::pending().await };
+    loop {
+        let Some(sender) = &feed.sender else {
+            match pipe::OpenOptions::new().open_sender(&feed.path) {
+                Ok(sender) => feed.sender = Some(sender),
+                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+                    tokio::time::sleep(OPEN_RETRY).await;
+                }
+                Err(_) => return,
+            }
+            continue;
+        };
+        if feed.bytes.is_empty() || sender.writable().await.is_err() {
+            return;
+        }
+        match sender.try_write(&feed.bytes) {
+            Ok(count) => feed.bytes.advance(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! `pintle driver run`: one operation of one driver, its observations as NDJSON.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pintle_sdk::driver::{
+    CompletedParams, Core, CoreError, Digest, DriverLaunch, Ended, InstanceId, Invoke, MAX_INPUT_BYTES, Observed,
+    Permission, Plan, TerminalStatus, artifact_digest,
+};
+use pintle_sdk::process::{Environment, Shim};
+use pintle_store::{RealFs, fsx};
+use serde_json::{Value, json};
+
+use super::command::DriverLine;
+use crate::commands::check::{current_dir, now_ms, scratch, seconds, this_program};
+use crate::error::{CommandError, chain};
+use crate::exit::Exit;
+
+/// What `pintle driver run` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The driver: a command line, split by the shell's word rules.
+    #[arg(long, value_name = "CMD")]
+    driver: String,
+    /// One of the operations that the driver declares.
+    #[arg(long, value_name = "NAME")]
+    operation: String,
+    /// The exact input, at most 64 MiB; `-` for standard input. Default: empty.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Approve this permission, if the driver asks for it. Repeatable. Default: all that it asks for.
+    #[arg(long, value_name = "NAME")]
+    approve: Option<Vec<String>>,
+    /// Refuse a driver whose declared artifact is not this file.
+    #[arg(long, value_name = "FILE")]
+    driver_artifact: Option<PathBuf>,
+    /// Seconds that the operation may take before it is cancelled.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
+    timeout: u64,
+    /// Seconds that a cancelled operation may take to end before the driver is killed.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
+    cancel_timeout: u64,
+}
+
+pub(super) fn run(args: &Args) -> Result<Exit, CommandError> {
+    let scratch = scratch()?;
+    let current = current_dir()?;
+    let line = DriverLine::split(&args.driver, &current)?;
+    let input = input(args)?;
+    let env = Environment::driver_allowlist(std::env::vars_os());
+    let mut launch = DriverLaunch::new(line.program, env, Shim::Path(this_program()?), scratch.path());
+    launch.args = line.args;
+    launch.session.verify_summary = true;
+    if let Some(file) = &args.driver_artifact {
+        let file = current.join(file);
+        let digest = artifact_digest(&file).map_err(|error| {
+            CommandError::new(Exit::Usage, "artifact", format!("read the driver's file `{}`: {error}", file.display()))
+        })?;
+        launch.session.expected_artifact = Some(digest);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::caused(Exit::Inconclusive, "runtime", &error))?;
+    runtime.block_on(carry_out(args, launch, input))
+}
+
+fn input(args: &Args) -> Result<Vec<u8>, CommandError> {
+    let max = usize::try_from(MAX_INPUT_BYTES).unwrap_or(usize::MAX);
+    match args.input.as_deref() {
+        None => Ok(Vec::new()),
+        Some(path) if path.as_os_str() == "-" => {
+            let mut bytes = Vec::new();
+            io::Read::read_to_end(&mut io::Read::take(io::stdin().lock(), MAX_INPUT_BYTES + 1), &mut bytes)
+                .map_err(|error| CommandError::usage(format!("read standard input: {error}")))?;
+            if bytes.len() > max {
+                return Err(CommandError::usage(format!("read standard input: it is longer than {max} bytes")));
+            }
+            Ok(bytes)
+        }
+        Some(path) => {
+            fsx::read_bounded(&RealFs, path, max).map_err(|error| CommandError::caused(Exit::Usage, "input", &error))
+        }
+    }
+}
+
+async fn carry_out(args: &Args, launch: DriverLaunch, input: Vec<u8>) -> Result<Exit, CommandError> {
+    let mut core = Core::start(launch).await.map_err(|failed| {
+        let exit = if failed.error.is_drivers() { Exit::Inconclusive } else { Exit::NotStarted };
+        with_stderr(told(exit, &failed.error), failed.ended.as_deref())
+    })?;
+    let mut out = Rows(BufWriter::new(io::stdout().lock()));
+    let ran = observe(args, &mut core, input, &mut out).await;
+    match ran {
+        Ok(Some(completed)) => {
+            let ended = core.shutdown().await;
+            out.row(&json!({"completed": {
+                "status": completed.status.as_str(),
+                "last_sequence": completed.last_sequence,
+                "summary_digest": completed.summary_digest.to_string(),
+            }}))?;
+            if let Some(error) = &ended.error {
+                return Err(with_stderr(told(Exit::Inconclusive, error), Some(&ended)));
+            }
+            Ok(if completed.status == TerminalStatus::Completed { Exit::Ok } else { Exit::Failed })
+        }
+        Ok(None) => Err(CommandError::new(Exit::Inconclusive, "driver", "follow the invocation: it did not end")),
+        Err(Failure::Output(error)) => Err(error.into()),
+        Err(Failure::Core(error)) => {
+            let refused = matches!(error, CoreError::Refused { .. } | CoreError::Command(_));
+            let ended = if refused { core.shutdown().await } else { core.kill().await };
+            let exit = if refused { Exit::Failed } else { Exit::Inconclusive };
+            Err(with_stderr(told(exit, &error), Some(&ended)))
+        }
+        Err(Failure::Id) => {
+            Err(CommandError::new(Exit::Inconclusive, "id", "make an id: the system gave no randomness"))
+        }
+    }
+}
+
+enum Failure {
+    Core(CoreError),
+    Output(io::Error),
+    Id,
+}
+
+async fn observe(
+    args: &Args,
+    core: &mut Core,
+    input: Vec<u8>,
+    out: &mut Rows,
+) -> Result<Option<CompletedParams>, Failure> {
+    let requested = core.driver().map(|hello| hello.requested_permissions.clone()).unwrap_or_default();
+    let approved: Vec<Permission> = match &args.approve {
+        None => requested,
+        Some(names) => requested.into_iter().filter(|name| names.iter().any(|n| n == name.as_str())).collect(),
+    };
+    let digest = Digest::of(&input);
+    core.prepare(Plan { digest, approved, fixtures: Vec::new() }).await.map_err(Failure::Core)?;
+    let invoke = Invoke {
+        invocation_id: new_id().ok_or(Failure::Id)?,
+        attempt_id: new_id().ok_or(Failure::Id)?,
+        operation: args.operation.as_str().into(),
+        input,
+        deadline: Duration::from_millis(args.timeout),
+        cancel_grace: Duration::from_millis(args.cancel_timeout),
+    };
+    let mut run = core.invoke(invoke).map_err(Failure::Core)?;
+    while let Some(observed) = run.next().await.map_err(Failure::Core)? {
+        out.row(&row(&observed)).map_err(Failure::Output)?;
+    }
+    Ok(run.completed().cloned())
+}
+
+/// One observation, or a piece of a companion stream.
+fn row(observed: &Observed) -> Value {
+    match observed {
+        Observed::Observation(params) => {
+            let mut row = json!({
+                "kind": params.kind, "sequence": params.sequence, "monotonic_ns": params.monotonic_ns,
+            });
+            // A payload keeps its own text where serde_json can hold it, else it is shown as that text.
+            if let Some(payload) = &params.payload {
+                row["payload"] = payload.decode().unwrap_or_else(|_| json!({"text": payload.as_str()}));
+            }
+            if let Some(stream) = &params.data_stream {
+                row["data_stream"] = json!(stream.stream_id);
+            }
+            row
+        }
+        Observed::Data { stream_id, bytes, is_final } => {
+            let mut row = json!({"stream": stream_id, "bytes": bytes.len(), "final": is_final});
+            match std::str::from_utf8(bytes) {
+                Ok(text) => row["text"] = json!(text),
+                Err(_) => row["hex"] = json!(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+            }
+            row
+        }
+    }
+}
+
+fn new_id() -> Option<InstanceId> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).ok()?;
+    InstanceId::new(now_ms(), random).ok()
+}
+
+fn told(exit: Exit, error: &CoreError) -> CommandError {
+    let class = error.class();
+    CommandError::new(exit, class.as_str(), format!("run the operation: {} ({class})", chain(error)))
+}
+
+/// What the driver wrote to standard error is often the reason.
+fn with_stderr(error: CommandError, ended: Option<&Ended>) -> CommandError {
+    let stderr = ended.map(|ended| ended.stderr.to_text()).unwrap_or_default();
+    let last: Vec<&str> = stderr.lines().rev().take(5).collect();
+    last.into_iter().rev().fold(error, |error, line| error.hint(format!("the driver wrote: {line}")))
+}
+
+/// NDJSON that is flushed row by row, so that a long run can be watched.
+struct Rows(BufWriter<io::StdoutLock<'static>>);
+
+impl Rows {
+    fn row(&mut self, row: &Value) -> io::Result<()> {
+        serde_json::to_writer(&mut self.0, row).map_err(io::Error::from)?;
+        self.0.write_all(b"\n")?;
+        self.0.flush()
+    }
+}

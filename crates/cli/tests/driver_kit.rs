@@ -1,0 +1,109 @@
+//! `pintle driver check` and `pintle driver run`, through the binary.
+
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
+
+fn pintle(args: &[&str]) -> Output {
+    Command::new(PINTLE).arg("driver").args(args).output().expect("it starts")
+}
+
+fn report(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Issue part 10: the kit passes our drivers.
+#[test]
+fn the_built_in_driver_passes_the_kit() {
+    let output = pintle(&["check", "--format", "json", "--timeout", "60", "--invocation-timeout", "120"]);
+    let report = report(&output);
+    let open: Vec<&Value> = report["requirements"]
+        .as_array()
+        .expect("requirements")
+        .iter()
+        .filter(|item| item["outcome"] != "pass")
+        .collect();
+    assert!(open.is_empty(), "{open:#?}");
+    assert_eq!((report["verdict"].as_str(), output.status.code()), (Some("conformant"), Some(0)));
+    assert_eq!(report["schema"], "pintle.driver-report.v1");
+}
+
+#[test]
+fn a_program_that_is_no_driver_fails_the_kit_and_the_table_shows_why() {
+    let output = pintle(&["check", "--", "/bin/echo", "hello"]);
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{table}");
+    assert!(table.contains("FAIL  DRV-OUT-001") && table.contains("<-    2 hello"), "{table}");
+    assert!(table.contains("blocked_by"), "{table}");
+}
+
+#[test]
+fn wrong_usage_is_told_from_a_driver_that_does_not_start() {
+    for (args, code, words) in [
+        (&["check", "--case", "DRV-NONE-001"][..], 2, "there is none of that name"),
+        (&["check", "--", "no-such-driver-anywhere"], 2, "no-such-driver-anywhere"),
+        (&["check", "--input", "x"], 2, "--operation"),
+        (&["check", "--operation", "x", "--input", "no-such-file"], 2, "no-such-file"),
+        (&["run", "--operation", "x"], 2, "--driver"),
+        (&["run", "--driver", "", "--operation", "x"], 2, "its command line is empty"),
+        (&["run", "--driver", "'open", "--operation", "x"], 2, "split the driver's command line"),
+        (&["run", "--driver", "/bin/true", "--operation", "x"], 3, "closed its output"),
+    ] {
+        let output = pintle(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(words), "{args:?}: {stderr}");
+    }
+}
+
+fn scenario(directory: &Path) -> std::path::PathBuf {
+    let input = json!({
+        "schema": "pintle.input.v1",
+        "scenario": {
+            "schema": "pintle.scenario.v1", "id": "by-hand", "protocol_version": 1, "client_capabilities": {},
+            "callbacks": {},
+            "steps": [{"do": "initialize"}, {"do": "new_session"}, {"do": "prompt", "as": "turn", "text": "echo by hand"}],
+        },
+        "agent": {"argv": [PINTLE, "mock", "agent"], "cwd": directory, "env": {}, "session_cwd": directory},
+        "timeouts_ms": {"start": 60_000, "request": 60_000, "prompt": 60_000},
+    });
+    let path = directory.join("input.json");
+    std::fs::write(&path, input.to_string()).expect("it can be written");
+    path
+}
+
+/// Design section 3: `driver run` prints the observations as NDJSON.
+#[test]
+fn one_operation_is_run_and_its_observations_are_printed() {
+    let directory = tempfile::tempdir().expect("a scratch directory");
+    let input = scenario(directory.path());
+    let driver = format!("{PINTLE} driver acp");
+    let input = input.to_str().expect("UTF-8");
+    let output = pintle(&["run", "--driver", &driver, "--operation", "acp.scenario.v1", "--input", input]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let rows: Vec<Value> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row is JSON"))
+        .collect();
+    let (last, rows) = rows.split_last().expect("rows");
+    assert_eq!(last["completed"]["status"], "completed");
+    assert_eq!(last["completed"]["last_sequence"], rows.last().expect("an observation")["sequence"]);
+    let said = |row: &Value| row["payload"]["text"].as_str().is_some_and(|text| text.contains("by hand"));
+    assert!(rows.iter().any(|row| row["kind"] == "acp.frame" && said(row)), "{rows:#?}");
+}
+
+#[test]
+fn an_operation_that_the_driver_does_not_have_is_refused() {
+    let driver = format!("{PINTLE} driver acp");
+    let output = pintle(&["run", "--driver", &driver, "--operation", "x.none"]);
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{line}");
+    let error: Value = serde_json::from_str(line.lines().next().expect("an error")).expect("one JSON line");
+    assert_eq!(error["error"]["class"], "capability_mismatch");
+}

@@ -2,6 +2,7 @@
 
 pub mod cel;
 pub mod driver;
+mod json;
 pub mod judge;
 #[cfg(unix)]
 pub mod kit;

@@ -152,6 +152,22 @@ fn a_companion_stream_arrives_whole() {
 }
 
 #[test]
+fn a_lower_frame_bound_reaches_the_driver() {
+    test(async {
+        let base = base();
+        let mut launch = launch(&base, "");
+        launch.session.max_data_frame_bytes = 1000;
+        let mut core = Core::start(launch).await.expect("the driver starts");
+        let approved = vec![Permission::new(Permission::COMPANION_STREAM)];
+        let plan = Plan { digest: Digest::of(b"plan"), approved, fixtures: Vec::new() };
+        core.prepare(plan).await.expect("the driver prepares");
+        let mut run = core.invoke(invoke(1, "stream", &[7; 10_000])).expect("an invocation");
+        // A frame over the bound would be a fault.
+        assert_eq!(All::of(&mut run).await.expect("it ends well").data, [7; 10_000]);
+    });
+}
+
+#[test]
 fn a_stream_without_permission_is_refused_on_the_drivers_side() {
     test(async {
         let base = base();

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use pintle_driver::DEFAULT_MAX_DATA_FRAME_BYTES;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
 
@@ -19,12 +20,29 @@ pub struct Channels<R, W, D> {
     pub control_out: W,
     /// Where companion streams go.
     pub data: Option<D>,
+    /// The bound of a data frame's payload in bytes; [`DEFAULT_MAX_DATA_FRAME_BYTES`] unless Core wants smaller ones.
+    pub max_data_frame_bytes: usize,
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, D: AsyncWrite + Unpin> Channels<R, W, D> {
     /// Any three streams, as tests use them.
     pub const fn new(control_in: R, control_out: W, data: Option<D>) -> Self {
-        Self { control_in, control_out, data }
+        Self { control_in, control_out, data, max_data_frame_bytes: DEFAULT_MAX_DATA_FRAME_BYTES }
+    }
+
+    /// Lowers the bound of a data frame's payload to what Core names in `PINTLE_DATA_FRAME_MAX_BYTES` (pass that variable's
+    /// value; `None` changes nothing).
+    ///
+    /// # Errors
+    /// When it is no number from 1 to [`DEFAULT_MAX_DATA_FRAME_BYTES`].
+    pub fn with_max_data_frame(mut self, bytes: Option<&str>) -> io::Result<Self> {
+        if let Some(bytes) = bytes {
+            let bytes = bytes.parse().ok().filter(|bytes| (1..=DEFAULT_MAX_DATA_FRAME_BYTES).contains(bytes));
+            self.max_data_frame_bytes = bytes.ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidInput, "data frame bound is no number from 1 to 262144")
+            })?;
+        }
+        Ok(self)
     }
 }
 
@@ -42,7 +60,7 @@ impl Channels<StdioReader, StdioWriter, pipe::Sender> {
         let mut streams = stdio();
         streams.open()?;
         let streams = Arc::new(Mutex::new(streams));
-        Ok(Self { control_in: StdioReader(Arc::clone(&streams)), control_out: StdioWriter(streams), data })
+        Ok(Self::new(StdioReader(Arc::clone(&streams)), StdioWriter(streams), data))
     }
 }
 

@@ -6,18 +6,19 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pintle_driver::{
-    Amounts, BudgetReport, Capabilities, CommandError, CompletedParams, CoreEvent, CoreSession, Digest, ErrorClass,
-    ExactInputHandle, Fault, FixtureRefs, HelloResult, InputKind, InstanceId, InvokeParams, Life, Method,
-    ObservationParams, Permission, PrepareParams, Resource, RpcError, Secret, State,
+    Amounts, BudgetReport, Capabilities, CommandError, CompletedParams, CoreEvent, CoreSession,
+    DEFAULT_MAX_DATA_FRAME_BYTES, Digest, ErrorClass, ExactInputHandle, Fault, FixtureRefs, HelloResult, InputKind,
+    InstanceId, InvokeParams, Life, Method, ObservationParams, Permission, PrepareParams, Resource, RpcError, Secret,
+    State,
 };
 use pintle_store::FsError;
 use tokio::net::unix::pipe;
 use tokio::time::{sleep_until, timeout};
 
-use super::DATA_STREAM_VARIABLE;
 use super::feed::InputFeed;
 use super::launch::{DriverLaunch, Fixture, WorkDir};
 use super::pump::Pump;
+use super::{DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE};
 use crate::process::{Captured, Isolation, Ladder, Launch, Outcome, Process, Shim, SpawnError};
 
 /// Why Core could not go on with a driver, or with one step of it.
@@ -168,6 +169,9 @@ impl Core {
             let (sender, receiver) = pipe::pipe().map_err(CoreError::Pipe)?;
             child.extra_fds.push(sender.into_blocking_fd().map_err(CoreError::Pipe)?);
             env.set(DATA_STREAM_VARIABLE, "fd:3");
+            if launch.session.max_data_frame_bytes < DEFAULT_MAX_DATA_FRAME_BYTES {
+                env.set(DATA_FRAME_MAX_VARIABLE, launch.session.max_data_frame_bytes.to_string());
+            }
             Some(receiver)
         };
         child.env = env;

@@ -56,7 +56,9 @@ where
     W: AsyncWrite + Unpin,
     D: AsyncWrite + Unpin,
 {
-    let session = DriverSession::new(DriverConfig::new(driver.hello()))?;
+    let mut config = DriverConfig::new(driver.hello());
+    config.max_data_frame_bytes = channels.max_data_frame_bytes;
+    let session = DriverSession::new(config)?;
     let shared = Arc::new(Shared::new(session));
     let mut handlers = Handlers::new(Arc::new(driver), Arc::clone(&shared));
     let mut control_in = channels.control_in;

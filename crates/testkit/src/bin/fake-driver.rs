@@ -7,8 +7,9 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use pintle_sdk::driver::{
-    Capabilities, Channels, DATA_STREAM_VARIABLE, Driver, DriverIdentity, ErrorClass, HelloResult, Invocation,
-    InvokeParams, Permission, RpcError, TerminalStatus, VersionRange, artifact_digest, serve, supported_versions,
+    Capabilities, Channels, DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE, Driver, DriverIdentity, ErrorClass,
+    HelloResult, Invocation, InvokeParams, Permission, RpcError, TerminalStatus, VersionRange, artifact_digest, serve,
+    supported_versions,
 };
 use serde_json::json;
 
@@ -136,7 +137,9 @@ fn main() -> ExitCode {
         }
         let data_stream = std::env::var(DATA_STREAM_VARIABLE).ok();
         let stdout = std::io::stdout().as_fd().try_clone_to_owned().expect("a descriptor");
-        let channels = Channels::stdio(data_stream.as_deref()).expect("pipes");
+        let channels = Channels::stdio(data_stream.as_deref())
+            .and_then(|channels| channels.with_max_data_frame(std::env::var(DATA_FRAME_MAX_VARIABLE).ok().as_deref()))
+            .expect("pipes");
         serve(Fake { hello: hello(&fault).expect("hello"), stdout: stdout.into() }, channels).await
     });
     match served {

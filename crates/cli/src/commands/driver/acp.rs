@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pintle_check::driver::AcpDriver;
-use pintle_sdk::driver::{Channels, DATA_STREAM_VARIABLE, ServeError, serve};
+use pintle_sdk::driver::{Channels, DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE, ServeError, serve};
 use pintle_sdk::process::Shim;
 use pintle_store::fsx::{self, FsError};
 use pintle_store::{OpenHow, RealFs};
@@ -18,10 +18,12 @@ pub(super) fn run() -> Result<Exit, CommandError> {
     let program = std::env::current_exe().map_err(|e| failed(&e))?;
     let artifact = digest_of(&program).map_err(|e| failed(&e))?;
     let data_stream = std::env::var(DATA_STREAM_VARIABLE).ok();
+    let frame_max = std::env::var(DATA_FRAME_MAX_VARIABLE).ok();
     let driver = AcpDriver::new(artifact, Shim::Path(program), data_stream.is_some());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| failed(&e))?;
     let served = runtime.block_on(async {
         let channels = Channels::stdio(data_stream.as_deref())
+            .and_then(|channels| channels.with_max_data_frame(frame_max.as_deref()))
             .map_err(|source| ServeError::Io { what: "take over standard input and output", source })?;
         serve(driver, channels).await
     });

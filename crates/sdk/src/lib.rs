@@ -9,4 +9,7 @@ pub mod shim;
 pub mod supervisor;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(windows)]
+#[path = "sys_windows.rs"]
+mod sys;
 pub mod transport;

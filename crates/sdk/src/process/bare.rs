@@ -11,10 +11,12 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::sync::watch;
 
 use super::{
-    child::{Gone, Progress, Signal, Started, Streams},
     error::{SpawnError, exec_error},
     launch::Launch,
     outcome::{Descendants, Exit},
+    progress::{Gone, Progress, Started},
+    signal::Signal,
+    streams::Streams,
 };
 
 /// A child that is the leader of its own process group. Dropping it kills the group.

@@ -1,30 +1,24 @@
-//! A running child, on Unix.
+//! A running child.
 
-use std::{
-    fs::File,
-    io,
-    os::fd::{AsFd, OwnedFd},
-    pin::Pin,
-    task::{Context, Poll},
-};
+use tokio::{sync::watch, time::timeout};
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::unix::pipe,
-    sync::watch,
-    time::timeout,
-};
-
-use super::{
-    bare::Bare,
-    error::SpawnError,
-    launch::{Ladder, Launch, Shim, Stderr},
-    outcome::{Descendants, Exit, Isolation, NoIsolation, Outcome},
-    stderr::StderrCapture,
-};
-
+#[cfg(unix)]
+use super::bare::Bare;
+#[cfg(windows)]
+use super::job::InJob;
 #[cfg(target_os = "linux")]
 use super::kept::Kept;
+#[cfg(unix)]
+use super::outcome::NoIsolation;
+use super::{
+    error::SpawnError,
+    launch::{Ladder, Launch, Shim},
+    outcome::{Descendants, Exit, Isolation, Outcome},
+    progress::{Gone, Progress},
+    signal::Signal,
+    stderr::StderrCapture,
+    streams::{ChildStderr, ChildStdin, ChildStdout, Streams},
+};
 
 /// A child process and all that it starts.
 ///
@@ -42,42 +36,14 @@ pub struct Process {
     isolation: Isolation,
 }
 
-/// What is known of a child so far.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Progress {
-    pub(super) exit: Option<Exit>,
-    /// Set when all is over; `exit` is set before, if it is known at all.
-    pub(super) gone: Option<Gone>,
-}
-
-/// The end of everything.
-#[derive(Debug, Clone)]
-pub(super) struct Gone {
-    pub(super) descendants: Descendants,
-    pub(super) survivors: Vec<super::outcome::Found>,
-}
-
 #[derive(Debug)]
 enum Handle {
     #[cfg(target_os = "linux")]
     Kept(Kept),
+    #[cfg(unix)]
     Bare(Bare),
-}
-
-/// What a spawn needs beside the launch itself: the child's ends of its streams.
-#[derive(Debug)]
-pub(super) struct Streams {
-    pub(super) stdin: OwnedFd,
-    pub(super) stdout: OwnedFd,
-    pub(super) stderr: OwnedFd,
-}
-
-/// A started child, as [`Kept`] and [`Bare`] hand it over.
-#[derive(Debug)]
-pub(super) struct Started<H> {
-    pub(super) pid: u32,
-    pub(super) progress: watch::Receiver<Progress>,
-    pub(super) handle: H,
+    #[cfg(windows)]
+    InJob(InJob),
 }
 
 impl Process {
@@ -88,49 +54,38 @@ impl Process {
     /// # Errors
     /// [`SpawnError`]; then there is no child.
     pub async fn spawn(launch: Launch) -> Result<Self, SpawnError> {
-        let pipe_error = |source| SpawnError::Pipe { source };
-        let (stdin, child_stdin) = {
-            let (ours, theirs) = pipe::pipe().map_err(pipe_error)?;
-            (ChildStdin(Some(ours)), theirs.into_blocking_fd().map_err(pipe_error)?)
-        };
-        let (child_stdout, stdout) = output_pipe().map_err(pipe_error)?;
-        let mut stderr_pipe = None;
-        let child_stderr = match launch.stderr {
-            Stderr::Capture | Stderr::Piped => {
-                let (theirs, ours) = output_pipe().map_err(pipe_error)?;
-                stderr_pipe = Some(ours);
-                theirs
-            }
-            Stderr::Inherit => io::stderr().as_fd().try_clone_to_owned().map_err(pipe_error)?,
-            Stderr::Null => File::options().write(true).open("/dev/null").map_err(pipe_error)?.into(),
-        };
-        let capture = launch.stderr == Stderr::Capture;
-        let streams = Streams { stdin: child_stdin, stdout: child_stdout, stderr: child_stderr };
-
+        let stderr_mode = launch.stderr;
+        let (streams, mut ours) = Streams::open(stderr_mode).await.map_err(|source| SpawnError::Pipe { source })?;
         let (pid, progress, handle, isolation) = match launch.shim.clone() {
             #[cfg(target_os = "linux")]
             Shim::Path(shim) => {
                 let started = Kept::spawn(launch, shim, streams).await?;
                 (started.pid, started.progress, Handle::Kept(started.handle), Isolation::Keeper)
             }
-            #[cfg(not(target_os = "linux"))]
+            #[cfg(all(unix, not(target_os = "linux")))]
             Shim::Path(_) => {
                 let started = Bare::spawn(launch, streams)?;
                 let isolation = Isolation::None { reason: NoIsolation::Platform };
                 (started.pid, started.progress, Handle::Bare(started.handle), isolation)
             }
+            #[cfg(unix)]
             Shim::None => {
                 let started = Bare::spawn(launch, streams)?;
                 let isolation = Isolation::None { reason: NoIsolation::NoShim };
                 (started.pid, started.progress, Handle::Bare(started.handle), isolation)
             }
+            #[cfg(windows)]
+            Shim::Path(_) | Shim::None => {
+                let started = InJob::spawn(launch, streams)?;
+                (started.pid, started.progress, Handle::InJob(started.handle), Isolation::JobObject)
+            }
         };
-        let stderr = if capture { stderr_pipe.take().map(StderrCapture::start) } else { None };
+        let (stderr_pipe, stderr) = ours.take_stderr(stderr_mode);
         Ok(Self {
             pid,
-            stdin: Some(stdin),
-            stdout: Some(ChildStdout(stdout)),
-            stderr_pipe: stderr_pipe.map(ChildStderr),
+            stdin: Some(ours.stdin),
+            stdout: Some(ours.stdout),
+            stderr_pipe,
             stderr,
             progress,
             handle,
@@ -160,12 +115,12 @@ impl Process {
         self.stdout.take()
     }
 
-    /// Its standard error, with [`Stderr::Piped`].
+    /// Its standard error, with [`super::Stderr::Piped`].
     pub fn take_stderr(&mut self) -> Option<ChildStderr> {
         self.stderr_pipe.take()
     }
 
-    /// What it wrote to its standard error, with [`Stderr::Capture`].
+    /// What it wrote to its standard error, with [`super::Stderr::Capture`].
     #[must_use]
     pub fn stderr(&self) -> Option<StderrCapture> {
         self.stderr.clone()
@@ -176,7 +131,10 @@ impl Process {
         match &self.handle {
             #[cfg(target_os = "linux")]
             Handle::Kept(kept) => kept.signal(signal),
+            #[cfg(unix)]
             Handle::Bare(bare) => bare.signal(signal),
+            #[cfg(windows)]
+            Handle::InJob(job) => job.signal(signal),
         }
     }
 
@@ -185,7 +143,10 @@ impl Process {
         match &self.handle {
             #[cfg(target_os = "linux")]
             Handle::Kept(kept) => kept.kill(),
+            #[cfg(unix)]
             Handle::Bare(bare) => bare.signal(Signal::Kill),
+            #[cfg(windows)]
+            Handle::InJob(job) => job.signal(Signal::Kill),
         }
     }
 
@@ -232,108 +193,4 @@ impl Process {
         }
         outcome
     }
-}
-
-/// The signals that a child may be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// SIGINT.
-    Interrupt,
-    /// SIGTERM.
-    Term,
-    /// SIGHUP.
-    Hangup,
-    /// SIGQUIT.
-    Quit,
-    /// SIGUSR1.
-    User1,
-    /// SIGUSR2.
-    User2,
-    /// SIGSTOP.
-    Stop,
-    /// SIGCONT.
-    Continue,
-    /// SIGKILL, to the group only; see [`Process::kill`] for all.
-    Kill,
-}
-
-impl Signal {
-    pub(super) fn to_rustix(self) -> rustix::process::Signal {
-        use rustix::process::Signal as Named;
-        match self {
-            Self::Interrupt => Named::INT,
-            Self::Term => Named::TERM,
-            Self::Hangup => Named::HUP,
-            Self::Quit => Named::QUIT,
-            Self::User1 => Named::USR1,
-            Self::User2 => Named::USR2,
-            Self::Stop => Named::STOP,
-            Self::Continue => Named::CONT,
-            Self::Kill => Named::KILL,
-        }
-    }
-}
-
-/// Where a child reads from: a pipe, without a thread behind it. Shutting it down closes it, as dropping it does.
-#[derive(Debug)]
-pub struct ChildStdin(Option<pipe::Sender>);
-
-impl ChildStdin {
-    fn open(&mut self) -> io::Result<Pin<&mut pipe::Sender>> {
-        self.0.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::BrokenPipe.into())
-    }
-}
-
-/// Where a child writes to: a pipe, without a thread behind it.
-#[derive(Debug)]
-pub struct ChildStdout(pipe::Receiver);
-
-/// Where a child writes its errors to: a pipe, without a thread behind it.
-#[derive(Debug)]
-pub struct ChildStderr(pipe::Receiver);
-
-impl AsyncWrite for ChildStdin {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.open()?.poll_write(cx, buf)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.open()?.poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    /// Nothing is held back.
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0 = None;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncRead for ChildStdout {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncRead for ChildStderr {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-/// The child's end, which blocks as a child expects, and ours.
-fn output_pipe() -> io::Result<(OwnedFd, pipe::Receiver)> {
-    let (theirs, ours) = pipe::pipe()?;
-    Ok((theirs.into_blocking_fd()?, ours))
 }

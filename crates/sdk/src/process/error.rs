@@ -86,7 +86,6 @@ impl SpawnError {
 }
 
 /// The system's error for a program that is there, made clearer.
-#[cfg(unix)]
 pub(crate) fn exec_error(program: PathBuf, source: io::Error) -> SpawnError {
     if source.kind() == io::ErrorKind::NotFound && program.exists() {
         SpawnError::Interpreter { program }

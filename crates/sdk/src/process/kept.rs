@@ -26,11 +26,13 @@ use tokio::{
 };
 
 use super::{
-    child::{Gone, Progress, Signal, Started, Streams},
     error::{SpawnError, exec_error},
     launch::Launch,
     outcome::{Descendants, Exit},
+    progress::{Gone, Progress, Started},
     protocol::{Command, MAX_EXTRA_FDS, MAX_STATUS_BYTES, Order, OrderError, Stage, Status},
+    signal::Signal,
+    streams::Streams,
 };
 use crate::{shim, sys};
 

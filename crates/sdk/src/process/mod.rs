@@ -29,24 +29,29 @@
 
 #[cfg(unix)]
 mod bare;
-#[cfg(unix)]
 mod child;
 mod environment;
 mod error;
+#[cfg(windows)]
+mod job;
 #[cfg(target_os = "linux")]
 mod kept;
 mod launch;
 pub(crate) mod outcome;
 mod program;
+mod progress;
 #[cfg(target_os = "linux")]
 pub(crate) mod protocol;
+mod signal;
 mod stderr;
+mod streams;
 
-#[cfg(unix)]
-pub use child::{ChildStderr, ChildStdin, ChildStdout, Process, Signal};
+pub use child::Process;
 pub use environment::Environment;
 pub use error::SpawnError;
 pub use launch::{Ladder, Launch, Shim, Stderr};
 pub use outcome::{Descendants, Exit, Found, Isolation, NoIsolation, Outcome};
 pub use program::{Program, ProgramError};
+pub use signal::Signal;
 pub use stderr::{Captured, STDERR_HEAD_BYTES, STDERR_TAIL_BYTES, StderrCapture};
+pub use streams::{ChildStderr, ChildStdin, ChildStdout};

@@ -54,6 +54,9 @@ pub struct Found {
 pub enum Isolation {
     /// A keeper stands between us and the child: every descendant goes when the child's owner goes, however that ends.
     Keeper,
+    /// A Windows job object holds the child and all that it starts, and ends them when its last handle is closed, which
+    /// the system does however we end.
+    JobObject,
     /// There is none. The child's process group is killed, but a descendant that left the group, or an owner that is
     /// killed itself, leaves processes behind.
     None {

@@ -1,16 +1,24 @@
-//! What neither std nor rustix offers: signal masks, dispositions and a descriptor for signals. The one module of this
-//! crate that may be unsafe.
+//! What neither std nor rustix offers: signal masks, dispositions and a descriptor for signals, forks, namespaces. The one
+//! module of this crate that may be unsafe.
 
-#![expect(unsafe_code, reason = "signal masks, signalfd and tokio's registration of descriptors have no safe wrapper")]
+#![expect(
+    unsafe_code,
+    reason = "signal masks, signalfd, fork, namespaces and tokio's registration of descriptors have no safe wrapper"
+)]
 
 use std::{
+    ffi::CStr,
     io, mem,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+        unix::process::CommandExt,
+    },
+    process::Command,
     ptr,
     sync::{Mutex, Once, PoisonError},
 };
 
-use rustix::fs::OFlags;
+use rustix::process::Pid;
 use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::process::Exit;
@@ -175,6 +183,66 @@ pub(crate) unsafe fn close_inherited() -> io::Result<()> {
         unsafe { libc::close(fd) };
     }
     Ok(())
+}
+
+/// Which of the two processes this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forked {
+    Child,
+    Parent(Pid),
+}
+
+/// Forks this process, which must have one thread.
+pub(crate) fn fork() -> io::Result<Forked> {
+    one_thread()?;
+    // SAFETY: with one thread there is no lock that another one could hold in the child, which goes on as this process.
+    let pid = check(unsafe { libc::fork() })?;
+    Ok(Pid::from_raw(pid).map_or(Forked::Child, Forked::Parent))
+}
+
+/// Lets `prepare` run in the child between its fork and its exec. This process must have one thread.
+pub(crate) fn before_exec(
+    command: &mut Command,
+    prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<()> {
+    one_thread()?;
+    // SAFETY: with one thread there is no lock that another one could hold in the child, so it may do what a fork may do.
+    unsafe { command.pre_exec(prepare) };
+    Ok(())
+}
+
+fn one_thread() -> io::Result<()> {
+    if std::fs::read_dir("/proc/self/task")?.count() == 1 {
+        Ok(())
+    } else {
+        Err(io::Error::other("a process with threads cannot be forked"))
+    }
+}
+
+/// Ends this process at once: no destructor runs, and nothing that its parent has buffered is written twice.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: it takes no pointer and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Puts this process into a user namespace of its own, and the processes that it starts into a PID namespace of theirs.
+pub(crate) fn own_user_and_pid_namespace() -> io::Result<()> {
+    // SAFETY: no pointer is passed, and what is unshared is no memory.
+    check(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWPID) }).map(drop)
+}
+
+/// Gives this process a `/proc` that shows its own PID namespace, in a mount namespace of its own.
+pub(crate) fn own_proc() -> io::Result<()> {
+    // SAFETY: no pointer is passed, and what is unshared is no memory.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC) })?;
+    mount(None, c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
+    mount(Some(c"proc"), c"/proc", Some(c"proc"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
+}
+
+fn mount(source: Option<&CStr>, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
+    let pointer = |text: Option<&CStr>| text.map_or(ptr::null(), CStr::as_ptr);
+    // SAFETY: the strings end in NUL and outlive the call; there is no data.
+    check(unsafe { libc::mount(pointer(source), target.as_ptr(), pointer(kind), flags, ptr::null()) }).map(drop)
 }
 
 fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {

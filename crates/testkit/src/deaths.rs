@@ -43,3 +43,34 @@ impl Watched {
         !self.ends_within(Duration::ZERO)
     }
 }
+
+/// The processes below `root` that live, as `/proc` has them, without `root`.
+#[must_use]
+pub fn descendants(root: u32) -> Vec<u32> {
+    let stats: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+            Some((pid, parent_of(pid)?))
+        })
+        .collect();
+    let mut found = vec![root];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        found.extend(stats.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.remove(0);
+    found
+}
+
+/// The parent of a process that has not ended.
+#[must_use]
+pub fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    (fields.next() != Some("Z")).then(|| fields.next()?.parse().ok())?
+}

@@ -5,6 +5,10 @@
 
 #[cfg(target_os = "linux")]
 pub mod deaths;
+#[cfg(all(target_os = "linux", feature = "peers"))]
+pub mod drivers;
+#[cfg(target_os = "linux")]
+pub mod escapes;
 pub mod faulty;
 #[cfg(unix)]
 mod sys;

@@ -5,87 +5,25 @@
 use std::time::Duration;
 
 use pintle_sdk::driver::{
-    CancelCause, CommandError, Core, CoreConfig, CoreError, DriverLaunch, ErrorClass, Fault, Fixture, InstanceId,
-    Invoke, ObservationParams, Observed, Permission, Plan, Run, StartError, TerminalStatus, artifact_digest,
+    CancelCause, CommandError, Core, CoreConfig, CoreError, ErrorClass, Fault, Fixture, Invoke, Permission, Plan,
+    StartError, TerminalStatus, artifact_digest,
 };
-use pintle_sdk::process::{Environment, Exit, Program, Shim};
+use pintle_sdk::process::{Exit, Shim};
 use pintle_testkit::deaths::Watched;
+use pintle_testkit::drivers::{self, All, LIMIT, Place, invoke, test};
 use pintle_wire::Digest;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 const KEEPER: &str = env!("CARGO_BIN_EXE_fake-keeper");
 const DRIVER: &str = env!("CARGO_BIN_EXE_fake-driver");
 
-/// So that a failing test ends.
-const LIMIT: Duration = Duration::from_secs(60);
-
-fn test<T>(body: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
-    runtime.block_on(async { tokio::time::timeout(LIMIT, body).await.expect("in time") })
-}
-
-fn launch(base: &TempDir, fault: &str) -> DriverLaunch {
-    let env = Environment::driver_allowlist([("PATH".into(), "/usr/bin".into()), ("SECRET".into(), "x".into())]);
-    let program = Program::at(DRIVER).expect("the fake driver");
-    let mut launch = DriverLaunch::new(program, env, Shim::Path(KEEPER.into()), base.path());
-    launch.args = vec![fault.into()];
-    launch.session.verify_summary = true;
-    launch
-}
-
-fn base() -> TempDir {
-    tempfile::tempdir().expect("a scratch directory")
+fn base() -> Place {
+    Place::new(DRIVER, KEEPER)
 }
 
 /// A prepared driver with the given permissions.
-async fn prepared(base: &TempDir, fault: &str, permissions: &[&str]) -> Core {
-    let mut core = Core::start(launch(base, fault)).await.expect("the driver starts");
-    let approved = permissions.iter().map(|name| Permission::new(*name)).collect();
-    let plan = Plan { digest: Digest::of(b"plan"), approved, fixtures: Vec::new() };
-    core.prepare(plan).await.expect("the driver prepares");
-    core
-}
-
-fn invoke(number: u8, operation: &str, input: &[u8]) -> Invoke {
-    let id = |random| InstanceId::new(1_700_000_000_000, [random; 16]).expect("an id");
-    Invoke {
-        invocation_id: id(number),
-        attempt_id: id(number.wrapping_add(100)),
-        operation: operation.into(),
-        input: input.to_vec(),
-        deadline: LIMIT,
-        cancel_grace: Duration::from_millis(200),
-    }
-}
-
-/// Everything that an invocation brings.
-#[derive(Debug, Default)]
-struct All {
-    observations: Vec<ObservationParams>,
-    data: Vec<u8>,
-    streams_ended: usize,
-}
-
-impl All {
-    async fn of(run: &mut Run<'_>) -> Result<Self, CoreError> {
-        let mut all = Self::default();
-        while let Some(observed) = run.next().await? {
-            match observed {
-                Observed::Observation(params) => all.observations.push(params),
-                Observed::Data { bytes, is_final, .. } => {
-                    all.data.extend_from_slice(&bytes);
-                    all.streams_ended += usize::from(is_final);
-                }
-            }
-        }
-        Ok(all)
-    }
-
-    fn payload(&self, index: usize) -> Value {
-        let payload = self.observations[index].payload.as_ref().expect("a payload");
-        payload.decode().expect("a payload is JSON")
-    }
+async fn prepared(base: &Place, fault: &str, permissions: &[&str]) -> Core {
+    drivers::prepared(base.launch(fault), permissions).await
 }
 
 async fn fails(core: &mut Core, operation: &str) -> CoreError {
@@ -121,7 +59,7 @@ fn a_whole_session_in_order() {
 fn a_driver_sees_an_empty_environment_its_own_directories_and_its_fixtures() {
     test(async {
         let base = base();
-        let mut core = Core::start(launch(&base, "")).await.expect("the driver starts");
+        let mut core = Core::start(base.launch("")).await.expect("the driver starts");
         let fixtures = vec![Fixture { kind: "Fixture".into(), bytes: b"content".to_vec() }];
         let plan = Plan { digest: Digest::of(b"plan"), approved: Vec::new(), fixtures };
         core.prepare(plan).await.expect("the driver prepares");
@@ -155,7 +93,7 @@ fn a_companion_stream_arrives_whole() {
 fn a_lower_frame_bound_reaches_the_driver() {
     test(async {
         let base = base();
-        let mut launch = launch(&base, "");
+        let mut launch = base.launch("");
         launch.session.max_data_frame_bytes = 1000;
         let mut core = Core::start(launch).await.expect("the driver starts");
         let approved = vec![Permission::new(Permission::COMPANION_STREAM)];
@@ -219,10 +157,10 @@ fn a_deadline_cancels_and_then_kills() {
         All::of(&mut run).await.expect("it ends when it is cancelled");
         assert_eq!(run.cancelled(), Some(CancelCause::Deadline));
 
+        // The number that it has for itself is that of its own namespace.
+        let driver = Watched::new(core.id());
         let mut run = core.invoke(Invoke { deadline, ..invoke(2, "stubborn", b"") }).expect("an invocation");
-        let Ok(Some(Observed::Observation(first))) = run.next().await else { panic!("an observation comes first") };
-        let pid = first.payload.expect("a payload").decode().expect("a process id");
-        let driver = Watched::new(pid);
+        run.next().await.expect("it runs").expect("an observation comes first");
         let error = All::of(&mut run).await.expect_err("it does not end");
         assert_eq!(error.class(), ErrorClass::CancellationTimeout);
         assert!(matches!(error, CoreError::Fault(Fault::CancellationTimeout)));
@@ -299,7 +237,7 @@ fn a_refusal_leaves_the_session_as_it_was() {
 
 async fn start_fails(fault: &str, change: impl FnOnce(&mut CoreConfig)) -> StartError {
     let base = base();
-    let mut launch = launch(&base, fault);
+    let mut launch = base.launch(fault);
     change(&mut launch.session);
     Core::start(launch).await.expect_err("the driver does not start")
 }
@@ -336,7 +274,7 @@ fn dropping_core_kills_the_driver_in_the_middle_of_an_invocation() {
 fn without_a_keeper_there_is_no_companion_stream_and_the_rest_works() {
     test(async {
         let base = base();
-        let mut launch = launch(&base, "");
+        let mut launch = base.launch("");
         launch.shim = Shim::None;
         let mut core = Core::start(launch).await.expect("the driver starts");
         let approved = vec![Permission::new(Permission::COMPANION_STREAM), Permission::new("x-fake")];

@@ -1,18 +1,31 @@
-//! The exact input on Core's side: a FIFO that the driver opens when it wants to.
+//! The exact input on Core's side: a channel that the driver opens when it wants to, once.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::net::unix::pipe;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{UnixListener, UnixStream, unix::pipe};
 use tokio::time::{Instant, sleep_until};
 
 /// How soon after a failed open the next one is tried, at first and at most.
 const FIRST_RETRY: Duration = Duration::from_millis(1);
 const LAST_RETRY: Duration = Duration::from_millis(20);
 
-/// Writes one exact input. Dropping it ends the attempt and removes the FIFO.
-#[derive(Debug)]
+/// How much of the exact input a driver has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum InputTaken {
+    /// It has not opened the channel.
+    #[default]
+    NotOpened,
+    /// It has opened the channel, and so many bytes are on their way to it or with it.
+    Bytes(u64),
+    /// It can have it all.
+    Whole,
+}
+
+/// Writes one exact input. Dropping it ends the attempt and removes the channel.
 pub(crate) struct InputFeed {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -20,20 +33,37 @@ pub(crate) struct InputFeed {
     state: State,
 }
 
-#[derive(Debug)]
 enum State {
     /// No reader yet: an open without blocking says so by an error.
     Opening {
         retry_at: Instant,
         delay: Duration,
     },
-    Writing(pipe::Sender),
+    Accepting(UnixListener),
+    ToPipe(pipe::Sender),
+    ToSocket(UnixStream),
     Done,
 }
 
 impl InputFeed {
-    pub(crate) fn new(path: PathBuf, bytes: Vec<u8>) -> Self {
-        Self { path, bytes, written: 0, state: State::Opening { retry_at: Instant::now(), delay: FIRST_RETRY } }
+    /// Through the FIFO that is at `path`.
+    pub(crate) fn pipe(path: PathBuf, bytes: Vec<u8>) -> Self {
+        let state = State::Opening { retry_at: Instant::now(), delay: FIRST_RETRY };
+        Self { path, bytes, written: 0, state }
+    }
+
+    /// Through a socket at `path`, which is made now.
+    pub(crate) fn socket(path: PathBuf, bytes: Vec<u8>) -> io::Result<Self> {
+        let state = State::Accepting(UnixListener::bind(&path)?);
+        Ok(Self { path, bytes, written: 0, state })
+    }
+
+    pub(crate) fn taken(&self) -> InputTaken {
+        match &self.state {
+            State::Opening { .. } | State::Accepting(_) => InputTaken::NotOpened,
+            _ if self.written == self.bytes.len() => InputTaken::Whole,
+            _ => InputTaken::Bytes(self.written as u64),
+        }
     }
 
     /// Brings the feed on until the driver has it all. Cancel safe: a later call goes on where this one stopped.
@@ -44,7 +74,7 @@ impl InputFeed {
                 State::Opening { retry_at, delay } => {
                     sleep_until(*retry_at).await;
                     match pipe::OpenOptions::new().open_sender(&self.path) {
-                        Ok(sender) => self.state = State::Writing(sender),
+                        Ok(sender) => self.opened(State::ToPipe(sender)),
                         // ENXIO: nobody has the FIFO open for reading.
                         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
                             *retry_at = Instant::now() + *delay;
@@ -53,23 +83,52 @@ impl InputFeed {
                         Err(error) => return Err(error),
                     }
                 }
-                State::Writing(sender) => {
+                State::Accepting(listener) => {
+                    let (stream, _) = listener.accept().await?;
+                    self.opened(State::ToSocket(stream));
+                }
+                State::ToPipe(sender) => {
                     let rest = self.bytes.get(self.written..).unwrap_or_default();
                     if rest.is_empty() {
                         self.state = State::Done;
                         continue;
                     }
                     sender.writable().await?;
-                    match sender.try_write(rest) {
-                        Ok(count) => self.written += count,
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        // The driver has closed its end: it does not want the rest.
-                        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.state = State::Done,
-                        Err(error) => return Err(error),
+                    let written = sender.try_write(rest);
+                    self.wrote(written)?;
+                }
+                State::ToSocket(stream) => {
+                    let rest = self.bytes.get(self.written..).unwrap_or_default();
+                    if rest.is_empty() {
+                        // A peer that is gone has had what it wanted.
+                        let _ = stream.shutdown().await;
+                        self.state = State::Done;
+                        continue;
                     }
+                    let written = stream.write(rest).await;
+                    self.wrote(written)?;
                 }
             }
         }
+    }
+
+    /// A second opening finds nothing: the input is given once.
+    fn opened(&mut self, state: State) {
+        let _ = std::fs::remove_file(&self.path);
+        self.state = state;
+    }
+
+    fn wrote(&mut self, written: io::Result<usize>) -> io::Result<()> {
+        match written {
+            Ok(count) => self.written += count,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            // The driver has closed its end: it does not want the rest.
+            Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                self.state = State::Done;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 }
 
@@ -77,5 +136,12 @@ impl Drop for InputFeed {
     fn drop(&mut self) {
         // It lies in the work directory, which is removed as a whole; this only keeps it small.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl fmt::Debug for InputFeed {
+    /// Neither where the input is nor what it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InputFeed").field("taken", &self.taken()).finish_non_exhaustive()
     }
 }

@@ -1,101 +1,32 @@
 //! Core's side: starts a driver and speaks to it.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use pintle_driver::{
-    Amounts, BudgetReport, Capabilities, CommandError, CompletedParams, CoreEvent, CoreSession,
-    DEFAULT_MAX_DATA_FRAME_BYTES, Digest, ErrorClass, ExactInputHandle, Fault, FixtureRefs, HelloResult, InputKind,
-    InstanceId, InvokeParams, Life, Method, ObservationParams, Permission, PrepareParams, Resource, RpcError, Secret,
-    State,
+    Amounts, BudgetReport, Capabilities, CommandError, CoreEvent, CoreSession, DEFAULT_MAX_DATA_FRAME_BYTES, Digest, ExactInputHandle, Fault,
+    FixtureRefs, HelloResult, InputKind, InvokeParams, Life, Method, Permission, PrepareParams, Resource, Secret, State,
 };
-use pintle_store::FsError;
 use tokio::net::unix::pipe;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 
+use super::artifact::Artifact;
+use super::error::{CoreError, Ended, StartError};
 use super::feed::InputFeed;
-use super::launch::{DriverLaunch, Fixture, WorkDir};
+use super::launch::{DriverLaunch, Fixture, WorkDir, make_fifo};
+use super::memory::{MAX_MEMORY_INPUTS, MemoryInputs};
 use super::pump::Pump;
-use super::{DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE};
-use crate::process::{Captured, Isolation, Ladder, Launch, Outcome, Process, Shim, SpawnError};
+use super::recorder::{Exchange, Recorder};
+use super::rules::DriverRules;
+use super::run::{Invoke, Run};
+use super::{DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE, RECORDER_VARIABLE};
+use crate::process::{Applied, Captured, Isolation, Ladder, Launch, Outcome, Process, Shim};
 
-/// Why Core could not go on with a driver, or with one step of it.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CoreError {
-    /// The private work directory could not be made.
-    #[error("prepare the work directory `{}`", path.display())]
-    Work {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file in the work directory could not be made; the error names it.
-    #[error(transparent)]
-    Files(#[from] FsError),
-    /// The driver could not be started.
-    #[error("start the driver: {0}")]
-    Spawn(#[source] SpawnError),
-    /// The companion pipe could not be made.
-    #[error("make the companion pipe")]
-    Pipe(#[source] io::Error),
-    /// The system gave no randomness for a capability token.
-    #[error("make a capability token")]
-    Randomness,
-    /// Core's own command was against the rules; the driver is as before.
-    #[error("{0}")]
-    Command(#[from] CommandError),
-    /// The driver refused a request; the session goes on.
-    #[error("driver refused {method}: {} ({})", error.message, error.data.class)]
-    Refused {
-        /// Which.
-        method: Method,
-        /// Why.
-        error: RpcError,
-    },
-    /// The driver left a request unanswered and was killed.
-    #[error("driver did not answer {method} in time")]
-    TimedOut {
-        /// Which.
-        method: Method,
-    },
-    /// The driver broke the protocol, hung or went away, and was killed.
-    #[error("{0}")]
-    Fault(#[source] Fault),
-    /// The invocation's deadline passed and the driver cannot cancel; it was killed.
-    #[error("invocation did not end within its deadline, and the driver does not declare cancellation")]
-    Deadline,
-    /// The session is over.
-    #[error("driver session is over")]
-    Over,
-}
+/// The driver's descriptor of its first input in memory; the companion stream comes before it.
+const FIRST_MEMORY_INPUT: usize = 4;
 
-impl CoreError {
-    /// The stable class.
-    pub fn class(&self) -> ErrorClass {
-        match self {
-            Self::Work { .. }
-            | Self::Files(_)
-            | Self::Spawn(_)
-            | Self::Pipe(_)
-            | Self::Randomness
-            | Self::TimedOut { .. } => ErrorClass::DriverInternal,
-            Self::Command(error) => error.class(),
-            Self::Refused { error, .. } => error.data.class,
-            Self::Fault(fault) => fault.class(),
-            Self::Deadline => ErrorClass::BudgetExceeded,
-            Self::Over => ErrorClass::InvalidState,
-        }
-    }
-
-    /// Whether the driver is at fault, rather than Core or the system.
-    pub const fn is_drivers(&self) -> bool {
-        matches!(self, Self::Refused { .. } | Self::TimedOut { .. } | Self::Fault(_) | Self::Deadline)
-    }
-}
+/// How long a keeper may take to say why a driver is gone. It kills for 5 s at most.
+const CAUSE_LIMIT: Duration = Duration::from_secs(8);
 
 /// What Core asks a driver to prepare for.
 #[derive(Debug)]
@@ -108,32 +39,23 @@ pub struct Plan {
     pub fixtures: Vec<Fixture>,
 }
 
-/// What Core asks a driver to run.
-#[derive(Debug)]
-pub struct Invoke {
-    /// The invocation; used once per session.
-    pub invocation_id: InstanceId,
-    /// This attempt at it.
-    pub attempt_id: InstanceId,
-    /// One of the driver's declared operations.
-    pub operation: Box<str>,
-    /// The exact input, at most [`MAX_INPUT_BYTES`](super::MAX_INPUT_BYTES).
-    pub input: Vec<u8>,
-    /// How long the invocation may take before Core cancels it.
-    pub deadline: Duration,
-    /// How long the driver may take to end once it was cancelled, before it is killed.
-    pub cancel_grace: Duration,
-}
-
 /// A driver that runs. Dropping it kills the driver with all that it started, and removes its work directory.
 ///
 /// There is no task behind it: the session moves while one of its futures is awaited. An application that takes no more
 /// observations slows the driver down and holds bounded memory.
 #[derive(Debug)]
 pub struct Core {
-    pump: Pump,
+    pub(super) pump: Pump,
     process: Process,
     ladder: Ladder,
+    rules: DriverRules,
+    input: InputKind,
+    memory: MemoryInputs,
+    artifact: Option<Artifact>,
+    applied: Applied,
+    /// What ended the session, while it is found out what ended the driver.
+    fault: Option<Fault>,
+    recorder: Option<Recorder>,
     // Dropped after the process, which lives in it.
     work: WorkDir,
 }
@@ -155,19 +77,39 @@ impl Core {
         }
     }
 
-    async fn spawn(launch: DriverLaunch) -> Result<Self, CoreError> {
+    async fn spawn(mut launch: DriverLaunch) -> Result<Self, CoreError> {
+        check_artifact(launch.artifact.as_ref()).await?;
+        if let Some(artifact) = &launch.artifact {
+            launch.session.expected_artifact = Some(artifact.digest());
+        }
         let work = WorkDir::create(&launch.work_base)?;
-        let mut env = launch.env;
+        let mut env = std::mem::take(&mut launch.env);
         work.describe(&mut env);
-        let mut child = Launch::new(launch.program);
-        child.args = launch.args;
+        let recorder = match launch.recorder.take().filter(|_| launch.rules.grants(Permission::RECORDER_SOCKET)) {
+            Some(config) => {
+                let path = work.path().join("recorder.sock");
+                env.set(RECORDER_VARIABLE, &path);
+                Some(Recorder::listen(&path, config).map_err(CoreError::Recorder)?)
+            }
+            None => None,
+        };
+        let mut child = Launch::new(launch.program.clone());
+        child.args.clone_from(&launch.args);
         child.cwd = Some(work.path().to_owned());
         // Only a keeper can hand a descriptor over. Without one there is no companion stream, and Core approves none.
+        let mut memory = MemoryInputs::default();
         let data = if launch.shim == Shim::None {
             None
         } else {
             let (sender, receiver) = pipe::pipe().map_err(CoreError::Pipe)?;
             child.extra_fds.push(sender.into_blocking_fd().map_err(CoreError::Pipe)?);
+            if launch.input == InputKind::Memfd {
+                let count = launch.memory_inputs.min(MAX_MEMORY_INPUTS);
+                let made = MemoryInputs::make(count, FIRST_MEMORY_INPUT);
+                let (inputs, theirs) = made.map_err(|source| CoreError::Input { kind: launch.input, source })?;
+                memory = inputs;
+                child.extra_fds.extend(theirs);
+            }
             env.set(DATA_STREAM_VARIABLE, "fd:3");
             if launch.session.max_data_frame_bytes < DEFAULT_MAX_DATA_FRAME_BYTES {
                 env.set(DATA_FRAME_MAX_VARIABLE, launch.session.max_data_frame_bytes.to_string());
@@ -175,11 +117,17 @@ impl Core {
             Some(receiver)
         };
         child.env = env;
+        child.sandbox = Some(launch.rules.sandbox(work.path().to_owned(), launch.programs()));
         child.shim = launch.shim;
         let mut process = Process::spawn(child).await.map_err(CoreError::Spawn)?;
+        let mut applied = process.applied().clone();
+        if launch.rules.is_free() {
+            applied.explain_not_wanted("target-exec is granted: driver and target have all that their user has");
+        }
         let (stdin, stdout) = (process.take_stdin(), process.take_stdout());
         let pump = Pump::new(CoreSession::new(launch.session), stdin, stdout, data);
-        Ok(Self { pump, process, ladder: launch.ladder, work })
+        let (ladder, rules, input, artifact) = (launch.ladder, launch.rules, launch.input, launch.artifact);
+        Ok(Self { pump, process, ladder, rules, input, memory, artifact, applied, fault: None, recorder, work })
     }
 
     async fn hello(&mut self) -> Result<(), CoreError> {
@@ -211,6 +159,16 @@ impl Core {
         self.process.isolation()
     }
 
+    /// What the driver is kept from, and how far: the evidence of its isolation.
+    pub fn applied(&self) -> &Applied {
+        &self.applied
+    }
+
+    /// What went through the recorder so far; empty where there is none. What was said is as it was: sanitise it.
+    pub fn recorded(&self) -> Vec<Exchange> {
+        self.recorder.as_ref().map(Recorder::exchanges).unwrap_or_default()
+    }
+
     /// The driver's process id.
     pub fn id(&self) -> u32 {
         self.process.id()
@@ -232,11 +190,12 @@ impl Core {
     }
 
     /// Agrees on a plan, and returns the permissions that the driver accepted. Without a companion pipe its permission is
-    /// taken out of those to approve.
+    /// taken out of those to approve. What the driver was not started for ([`DriverRules::grants`]) cannot be approved.
     ///
     /// # Errors
     /// [`CoreError`]. Not cancel safe.
     pub async fn prepare(&mut self, plan: Plan) -> Result<Vec<Permission>, CoreError> {
+        self.rules.check(&plan.approved).map_err(CommandError::Permission)?;
         let bytes = plan.fixtures.iter().map(|fixture| fixture.bytes.len() as u64).sum();
         self.pump.session.pay(Instant::now(), Amounts::of(Resource::BytesSent, bytes))?;
         let fixtures = plan.fixtures.iter().map(|fixture| self.work.fixture(fixture)).collect::<Result<Vec<_>, _>>()?;
@@ -293,9 +252,7 @@ impl Core {
     pub fn invoke(&mut self, invoke: Invoke) -> Result<Run<'_>, CoreError> {
         let bytes = invoke.input.len() as u64;
         self.pump.session.pay(Instant::now(), Amounts::of(Resource::BytesSent, bytes))?;
-        let path = self.work.input()?;
-        let handle = Secret::new(path.to_string_lossy());
-        let feed = InputFeed::new(path, invoke.input);
+        let (value, feed) = self.channel(invoke.input)?;
         let now = Instant::now();
         self.pump.session.invoke(
             now,
@@ -303,12 +260,31 @@ impl Core {
                 invocation_id: invoke.invocation_id,
                 attempt_id: invoke.attempt_id,
                 operation: invoke.operation,
-                input: ExactInputHandle { kind: InputKind::Pipe, value: handle },
+                input: ExactInputHandle { kind: self.input, value },
             },
         )?;
-        self.pump.input = Some(feed);
+        self.pump.begin_input(feed);
         let deadline = Some(now + invoke.deadline);
         Ok(Run { core: self, deadline, cancel_grace: invoke.cancel_grace, cancel: None, ended: None })
+    }
+
+    /// Where the driver finds the input, and who writes it there, if it is not there already.
+    fn channel(&mut self, bytes: Vec<u8>) -> Result<(Secret, Option<InputFeed>), CoreError> {
+        let kind = self.input;
+        let failed = |source| CoreError::Input { kind, source };
+        if kind == InputKind::Memfd {
+            let value = self.memory.fill(&bytes).map_err(failed)?.ok_or(CoreError::NoMemoryInput)?;
+            return Ok((Secret::new(value), None));
+        }
+        let path = self.work.next_input();
+        let value = Secret::new(path.to_string_lossy());
+        let feed = if kind == InputKind::Socket {
+            InputFeed::socket(path, bytes).map_err(failed)?
+        } else {
+            make_fifo(&path).map_err(failed)?;
+            InputFeed::pipe(path, bytes)
+        };
+        Ok((value, Some(feed)))
     }
 
     /// Ends the session in order where that is possible, and the driver in any case: shutdown, close standard input, wait,
@@ -323,7 +299,7 @@ impl Core {
         }
         self.pump.close_control();
         let outcome = self.process.shut_down(self.ladder).await;
-        Ended { outcome, stderr: self.stderr(), error, budget: self.budget() }
+        self.ended(outcome, error).await
     }
 
     /// Kills the driver and every descendant at once.
@@ -334,7 +310,14 @@ impl Core {
             // What was written before the end is still in the pipe; nobody holds it open for long.
             let _ = timeout(self.ladder.stream_grace, stderr.closed()).await;
         }
-        Ended { outcome, stderr: self.stderr(), error: None, budget: self.budget() }
+        self.ended(outcome, None).await
+    }
+
+    /// What came to light at the end outranks what was said on the way to it.
+    async fn ended(&self, outcome: Outcome, error: Option<CoreError>) -> Ended {
+        let exceeded = outcome.exceeded.map(CoreError::Exceeded);
+        let changed = check_artifact(self.artifact.as_ref()).await.err();
+        Ended { outcome, stderr: self.stderr(), error: exceeded.or(changed).or(error), budget: self.budget() }
     }
 
     async fn say_goodbye(&mut self) -> Result<(), CoreError> {
@@ -348,15 +331,19 @@ impl Core {
         }
     }
 
-    /// The next event that is not the end of everything.
-    async fn event(&mut self) -> Result<CoreEvent, CoreError> {
+    /// The next event that is not the end of everything. Cancel safe.
+    pub(super) async fn event(&mut self) -> Result<CoreEvent, CoreError> {
+        if self.fault.is_some() {
+            return Err(self.cause().await);
+        }
         if *self.pump.session.life() == Life::Killed {
             return Err(CoreError::Over);
         }
         match self.pump.next().await {
             CoreEvent::Fault(fault) => {
+                self.fault = Some(fault);
                 self.stop();
-                Err(CoreError::Fault(fault))
+                Err(self.cause().await)
             }
             CoreEvent::TimedOut { method } => {
                 self.stop();
@@ -367,158 +354,43 @@ impl Core {
         }
     }
 
-    fn stop(&mut self) {
+    /// Why the session is at its end: a driver that was killed for exceeding a bound looks as if it had gone away by itself,
+    /// until its keeper has told. Cancel safe.
+    async fn cause(&mut self) -> CoreError {
+        let exceeded = match timeout(CAUSE_LIMIT, self.process.gone()).await {
+            Ok(outcome) => outcome.exceeded,
+            Err(_) => self.process.exceeded(),
+        };
+        match (exceeded, self.fault.take()) {
+            (Some(what), _) => CoreError::Exceeded(what),
+            (None, Some(fault)) => CoreError::Fault(fault),
+            (None, None) => CoreError::Over,
+        }
+    }
+
+    pub(super) fn stop(&mut self) {
         self.pump.session.killed();
-        self.pump.input = None;
+        self.pump.end_input();
         self.process.kill();
     }
 
     /// Requests are made one at a time, so an event answers the one that was made. If not, the driver is not to be trusted.
-    fn unexpected(&mut self, event: &CoreEvent) -> CoreError {
+    pub(super) fn unexpected(&mut self, event: &CoreEvent) -> CoreError {
         tracing::error!(?event, "an event answers no request that was made");
         self.stop();
         CoreError::Over
     }
 }
 
-/// A driver that could not be started, and what it left.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
-pub struct StartError {
-    /// What went wrong.
-    #[source]
-    pub error: CoreError,
-    /// How the process ended and what it wrote, if there was one.
-    pub ended: Option<Box<Ended>>,
-}
-
-impl StartError {
-    const fn early(error: CoreError) -> Self {
-        Self { error, ended: None }
-    }
-}
-
-/// How a driver ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// Exit and descendants.
-    pub outcome: Outcome,
-    /// Its standard error: head and tail.
-    pub stderr: Captured,
-    /// What went wrong during the orderly end, if it was tried.
-    pub error: Option<CoreError>,
-    /// What the session has used.
-    pub budget: BudgetReport,
-}
-
-/// Why an invocation was cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CancelCause {
-    /// The application asked for it.
-    Requested,
-    /// Its deadline passed.
-    Deadline,
-}
-
-/// What a running invocation brings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Observed {
-    /// An observation.
-    Observation(ObservationParams),
-    /// Bytes of a companion stream.
-    Data {
-        /// The stream.
-        stream_id: Box<str>,
-        /// The next bytes.
-        bytes: Bytes,
-        /// The stream ends here.
-        is_final: bool,
-    },
-}
-
-/// A running invocation.
-#[derive(Debug)]
-pub struct Run<'a> {
-    core: &'a mut Core,
-    deadline: Option<Instant>,
-    cancel_grace: Duration,
-    cancel: Option<CancelCause>,
-    ended: Option<CompletedParams>,
-}
-
-impl Run<'_> {
-    /// The next observation or data, `None` once the invocation is completed and its streams are in. Cancel safe.
-    ///
-    /// At the deadline the invocation is cancelled; a driver that then does not end within the grace is killed.
-    ///
-    /// # Errors
-    /// [`CoreError`]. After [`CoreError::Refused`] the driver can be used on, after any other it is dead.
-    pub async fn next(&mut self) -> Result<Option<Observed>, CoreError> {
-        if self.ended.is_some() {
-            return Ok(None);
-        }
-        loop {
-            let event = match self.deadline {
-                None => self.core.event().await?,
-                Some(deadline) => tokio::select! {
-                    event = self.core.event() => event?,
-                    () = sleep_until(deadline.into()) => {
-                        self.deadline_passed()?;
-                        continue;
-                    }
-                },
-            };
-            match event {
-                CoreEvent::Observation(params) => return Ok(Some(Observed::Observation(params))),
-                CoreEvent::Data { stream_id, bytes, is_final } => {
-                    return Ok(Some(Observed::Data { stream_id, bytes, is_final }));
-                }
-                CoreEvent::Completed(params) => {
-                    self.core.pump.input = None;
-                    self.ended = Some(params);
-                    return Ok(None);
-                }
-                CoreEvent::InvokeAccepted { .. } | CoreEvent::CancelAcknowledged { .. } => {}
-                other => return Err(self.core.unexpected(&other)),
-            }
-        }
-    }
-
-    /// Asks the driver to end the invocation within `grace`. Go on with [`next`](Self::next) until it has.
-    ///
-    /// # Errors
-    /// [`CommandError::Cancellation`] if the driver does not declare it.
-    pub fn cancel(&mut self, reason: &str, grace: Duration) -> Result<(), CoreError> {
-        self.core.pump.session.cancel(Instant::now(), reason, grace)?;
-        self.cancel.get_or_insert(CancelCause::Requested);
-        Ok(())
-    }
-
-    /// Whether and why it was cancelled.
-    pub const fn cancelled(&self) -> Option<CancelCause> {
-        self.cancel
-    }
-
-    /// The terminal notification, once `next` has returned `None`.
-    pub const fn completed(&self) -> Option<&CompletedParams> {
-        self.ended.as_ref()
-    }
-
-    fn deadline_passed(&mut self) -> Result<(), CoreError> {
-        self.deadline = None;
-        match self.core.pump.session.cancel(Instant::now(), "deadline", self.cancel_grace) {
-            Ok(_) => {
-                self.cancel.get_or_insert(CancelCause::Deadline);
-                Ok(())
-            }
-            Err(CommandError::Cancellation) => {
-                self.core.stop();
-                Err(CoreError::Deadline)
-            }
-            // It ended in this moment and its streams are coming in.
-            Err(CommandError::Protocol(_)) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+/// Whether the driver's artifact is the one that was measured. Reading it again, where it was touched, takes a thread.
+async fn check_artifact(artifact: Option<&Artifact>) -> Result<(), CoreError> {
+    let Some(artifact) = artifact.cloned() else { return Ok(()) };
+    let path = artifact.path().to_owned();
+    match tokio::task::spawn_blocking(move || artifact.is_unchanged()).await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Ok(false)) => Err(CoreError::Artifact { path }),
+        Ok(Err(source)) => Err(CoreError::Unreadable { path, source }),
+        Err(_) => Err(CoreError::Over),
     }
 }
 

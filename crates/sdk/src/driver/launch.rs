@@ -1,18 +1,18 @@
 //! How Core starts a driver, and where the driver lives.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use pintle_driver::{CoreConfig, Digest, ObjectRef};
+use pintle_driver::{CoreConfig, Digest, InputKind, ObjectRef};
 use pintle_store::{OpenHow, RealFs, fsx};
-use pintle_wire::DigestBuilder;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
-use tempfile::TempDir;
 
-use super::host::CoreError;
-use crate::process::{Environment, Ladder, Program, Shim};
+use super::artifact::Artifact;
+use super::error::CoreError;
+use super::memory::MAX_MEMORY_INPUTS;
+use super::recorder::RecorderConfig;
+use super::rules::DriverRules;
+use crate::process::{Environment, Ladder, PrivateDir, Program, Shim};
 
 /// Everything about a driver that is chosen before it starts.
 #[derive(Debug)]
@@ -31,6 +31,17 @@ pub struct DriverLaunch {
     pub session: CoreConfig,
     /// How the driver is brought to its end.
     pub ladder: Ladder,
+    /// What the driver is kept from; without a keeper, nothing is enforced.
+    pub rules: DriverRules,
+    /// The file whose digest the driver must declare. It is compared before the driver starts and after it has ended.
+    pub artifact: Option<Artifact>,
+    /// How exact inputs are handed over: [`InputKind::Pipe`] unless changed. [`InputKind::Memfd`] takes a keeper.
+    pub input: InputKind,
+    /// With [`InputKind::Memfd`]: how many invocations there can be, at most [`MAX_MEMORY_INPUTS`](super::MAX_MEMORY_INPUTS),
+    /// which is the default. A driver inherits its inputs at its start.
+    pub memory_inputs: usize,
+    /// The recorder, which is there with the grant `recorder-socket`.
+    pub recorder: Option<RecorderConfig>,
 }
 
 impl DriverLaunch {
@@ -44,7 +55,20 @@ impl DriverLaunch {
             work_base: work_base.into(),
             session: CoreConfig::default(),
             ladder: Ladder::default(),
+            rules: DriverRules::default(),
+            artifact: None,
+            input: InputKind::Pipe,
+            memory_inputs: MAX_MEMORY_INPUTS,
+            recorder: None,
         }
+    }
+
+    /// The files that the driver is made of, as far as the command line shows: the keeper (which a driver may use for its
+    /// own children), the artifact, arguments that are files. The program itself is always among what it may run.
+    pub(crate) fn programs(&self) -> Vec<PathBuf> {
+        let arguments = self.args.iter().map(PathBuf::from).filter(|path| path.is_absolute() && path.is_file());
+        let shim = if let Shim::Path(path) = &self.shim { Some(path.clone()) } else { None };
+        arguments.chain(shim).chain(self.artifact.as_ref().map(|artifact| artifact.path().to_owned())).collect()
     }
 }
 
@@ -60,14 +84,14 @@ pub struct Fixture {
 /// The private directory of one driver, mode 0700. It is removed with everything in it when it is dropped.
 #[derive(Debug)]
 pub(crate) struct WorkDir {
-    dir: TempDir,
+    dir: PrivateDir,
     inputs: u64,
 }
 
 impl WorkDir {
-    /// Makes the directory with `home` and `tmp` in it.
+    /// Makes the directory with `home`, `tmp` and `fixtures` in it.
     pub(crate) fn create(base: &Path) -> Result<Self, CoreError> {
-        let dir = tempfile::Builder::new().prefix("driver-").tempdir_in(base);
+        let dir = PrivateDir::create(base, "driver-");
         let dir = dir.map_err(|source| CoreError::Work { path: base.to_owned(), source })?;
         for name in ["home", "tmp", "fixtures"] {
             fsx::create_dir(&RealFs, &dir.path().join(name))?;
@@ -85,12 +109,10 @@ impl WorkDir {
         env.set("TMPDIR", self.path().join("tmp"));
     }
 
-    /// Makes the FIFO of the next exact input.
-    pub(crate) fn input(&mut self) -> Result<PathBuf, CoreError> {
+    /// Where the channel of the next exact input goes.
+    pub(crate) fn next_input(&mut self) -> PathBuf {
         self.inputs += 1;
-        let path = self.path().join(format!("input-{}", self.inputs));
-        make_fifo(&path).map_err(|source| CoreError::Work { path: path.clone(), source })?;
-        Ok(path)
+        self.path().join(format!("input-{}", self.inputs))
     }
 
     /// Puts an object where the driver looks for it.
@@ -103,24 +125,16 @@ impl WorkDir {
     }
 }
 
-fn make_fifo(path: &Path) -> io::Result<()> {
+/// Makes a FIFO that its owner may open.
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(io::Error::from)
 }
 
-/// The digest of a driver's artifact, read in pieces.
-///
-/// # Errors
-/// When the file cannot be read.
-pub fn artifact_digest(path: &Path) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
-    let mut digest = DigestBuilder::new();
-    let mut piece = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut piece) {
-            Ok(0) => return Ok(digest.finish()),
-            Ok(count) => digest.update(piece.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+/// Makes a FIFO that its owner may open.
+#[cfg(target_vendor = "apple")]
+pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)
 }

@@ -28,23 +28,36 @@
 //! # }
 //! ```
 
+mod artifact;
 mod author;
 mod channels;
+mod error;
 mod feed;
 mod host;
 mod input;
 mod invocation;
 mod launch;
+mod memory;
 mod pump;
+mod recorder;
+mod rules;
+mod run;
 mod serve;
 
+pub use artifact::{Artifact, artifact_digest};
 pub use author::Driver;
 pub use channels::{Channels, StdioReader, StdioWriter};
-pub use host::{CancelCause, Core, CoreError, Ended, Invoke, Observed, Plan, Run, StartError};
+pub use error::{CoreError, Ended, StartError};
+pub use feed::InputTaken;
+pub use host::{Core, Plan};
 pub use input::{InputError, MAX_INPUT_BYTES};
 pub use invocation::{Invocation, ObserveError, StreamWriter};
-pub use launch::{DriverLaunch, Fixture, artifact_digest};
+pub use launch::{DriverLaunch, Fixture};
+pub use memory::MAX_MEMORY_INPUTS;
 pub use pintle_driver::*;
+pub use recorder::{Exchange, RecorderConfig, Refusal};
+pub use rules::DriverRules;
+pub use run::{CancelCause, Invoke, Observed, Run};
 pub use serve::{ServeError, serve};
 
 /// The environment variable that tells a driver where its companion data stream is, such as `fd:3`.
@@ -52,3 +65,6 @@ pub const DATA_STREAM_VARIABLE: &str = "PINTLE_DATA_STREAM";
 
 /// The environment variable that lowers the bound of a data frame's payload, in bytes.
 pub const DATA_FRAME_MAX_VARIABLE: &str = "PINTLE_DATA_FRAME_MAX_BYTES";
+
+/// The environment variable that tells a driver where its recorder listens: the path of a Unix socket.
+pub const RECORDER_VARIABLE: &str = "PINTLE_RECORDER";

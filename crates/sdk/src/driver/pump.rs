@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::time::sleep_until;
 
-use super::feed::InputFeed;
+use super::feed::{InputFeed, InputTaken};
 use crate::process::{ChildStdin, ChildStdout};
 
 /// Bytes that one read takes at most.
@@ -23,7 +23,9 @@ pub(crate) struct Pump {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     data: Option<pipe::Receiver>,
-    pub(crate) input: Option<InputFeed>,
+    input: Option<InputFeed>,
+    /// What became of the input that is not fed any more.
+    taken: InputTaken,
     out: Bytes,
     close: bool,
     read: BytesMut,
@@ -43,6 +45,7 @@ impl Pump {
             stdout,
             data,
             input: None,
+            taken: InputTaken::NotOpened,
             out: Bytes::new(),
             close: false,
             read: BytesMut::new(),
@@ -52,6 +55,23 @@ impl Pump {
 
     pub(crate) const fn has_data(&self) -> bool {
         self.data.is_some()
+    }
+
+    /// An invocation begins with this input; `None` if the driver has it already.
+    pub(crate) fn begin_input(&mut self, input: Option<InputFeed>) {
+        self.taken = if input.is_none() { InputTaken::Whole } else { InputTaken::NotOpened };
+        self.input = input;
+    }
+
+    /// The driver gets no more of it.
+    pub(crate) fn end_input(&mut self) {
+        if let Some(input) = self.input.take() {
+            self.taken = input.taken();
+        }
+    }
+
+    pub(crate) fn input_taken(&self) -> InputTaken {
+        self.input.as_ref().map_or(self.taken, InputFeed::taken)
     }
 
     /// Nobody listens to the companion stream any more.
@@ -101,7 +121,7 @@ impl Pump {
                     }
                 },
                 fed = feed(&mut self.input) => {
-                    self.input = None;
+                    self.end_input();
                     if let Err(error) = fed {
                         tracing::warn!(%error, "the exact input could not be handed over");
                     }

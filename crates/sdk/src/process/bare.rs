@@ -11,9 +11,10 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::sync::watch;
 
 use super::{
+    applied::Applied,
     error::{SpawnError, exec_error},
     launch::Launch,
-    outcome::{Descendants, Exit},
+    outcome::{Descendants, Exit, NoIsolation},
     progress::{Gone, Progress, Started},
     signal::Signal,
     streams::Streams,
@@ -51,7 +52,9 @@ impl Bare {
         let (progress, receiver) = watch::channel(Progress::default());
         let pid = group.id.as_raw_nonzero().get().cast_unsigned();
         tokio::spawn(supervise(Arc::clone(&group), progress));
-        Ok(Started { pid, progress: receiver, handle: Self(group) })
+        let why = if cfg!(target_os = "linux") { NoIsolation::NoShim } else { NoIsolation::Platform };
+        let applied = Applied::none(launch.sandbox.as_ref(), &why.to_string());
+        Ok(Started { pid, applied, progress: receiver, handle: Self(group) })
     }
 
     pub(super) fn signal(&self, signal: Signal) {

@@ -11,10 +11,12 @@ use super::kept::Kept;
 #[cfg(unix)]
 use super::outcome::NoIsolation;
 use super::{
+    applied::Applied,
     error::SpawnError,
     launch::{Ladder, Launch, Shim},
     outcome::{Descendants, Exit, Isolation, Outcome},
     progress::{Gone, Progress},
+    sandbox::Exceeded,
     signal::Signal,
     stderr::StderrCapture,
     streams::{ChildStderr, ChildStdin, ChildStdout, Streams},
@@ -34,6 +36,7 @@ pub struct Process {
     progress: watch::Receiver<Progress>,
     handle: Handle,
     isolation: Isolation,
+    applied: Applied,
 }
 
 #[derive(Debug)]
@@ -56,28 +59,28 @@ impl Process {
     pub async fn spawn(launch: Launch) -> Result<Self, SpawnError> {
         let stderr_mode = launch.stderr;
         let (streams, mut ours) = Streams::open(stderr_mode).await.map_err(|source| SpawnError::Pipe { source })?;
-        let (pid, progress, handle, isolation) = match launch.shim.clone() {
+        let (pid, applied, progress, handle, isolation) = match launch.shim.clone() {
             #[cfg(target_os = "linux")]
             Shim::Path(shim) => {
                 let started = Kept::spawn(launch, shim, streams).await?;
-                (started.pid, started.progress, Handle::Kept(started.handle), Isolation::Keeper)
+                (started.pid, started.applied, started.progress, Handle::Kept(started.handle), Isolation::Keeper)
             }
             #[cfg(all(unix, not(target_os = "linux")))]
             Shim::Path(_) => {
                 let started = Bare::spawn(launch, streams)?;
                 let isolation = Isolation::None { reason: NoIsolation::Platform };
-                (started.pid, started.progress, Handle::Bare(started.handle), isolation)
+                (started.pid, started.applied, started.progress, Handle::Bare(started.handle), isolation)
             }
             #[cfg(unix)]
             Shim::None => {
                 let started = Bare::spawn(launch, streams)?;
                 let isolation = Isolation::None { reason: NoIsolation::NoShim };
-                (started.pid, started.progress, Handle::Bare(started.handle), isolation)
+                (started.pid, started.applied, started.progress, Handle::Bare(started.handle), isolation)
             }
             #[cfg(windows)]
             Shim::Path(_) | Shim::None => {
                 let started = InJob::spawn(launch, streams)?;
-                (started.pid, started.progress, Handle::InJob(started.handle), Isolation::JobObject)
+                (started.pid, started.applied, started.progress, Handle::InJob(started.handle), Isolation::JobObject)
             }
         };
         let (stderr_pipe, stderr) = ours.take_stderr(stderr_mode);
@@ -90,6 +93,7 @@ impl Process {
             progress,
             handle,
             isolation,
+            applied,
         })
     }
 
@@ -103,6 +107,18 @@ impl Process {
     #[must_use]
     pub fn isolation(&self) -> &Isolation {
         &self.isolation
+    }
+
+    /// What it is kept from, and how far.
+    #[must_use]
+    pub fn applied(&self) -> &Applied {
+        &self.applied
+    }
+
+    /// The bound that it exceeded, if its keeper killed it for that.
+    #[must_use]
+    pub fn exceeded(&self) -> Option<Exceeded> {
+        self.progress.borrow().exceeded
     }
 
     /// Its standard input. Dropping that closes it; so does [`Process::shut_down`] while it has not been taken.
@@ -170,9 +186,10 @@ impl Process {
     pub async fn gone(&mut self) -> Outcome {
         // An error means that the supervising task is gone with its runtime, and the child with it.
         let _ = self.progress.wait_for(|progress| progress.gone.is_some()).await;
-        let Progress { exit, gone } = self.progress.borrow().clone();
+        let Progress { exit, exceeded, gone } = self.progress.borrow().clone();
         let gone = gone.unwrap_or_else(|| Gone { descendants: Descendants::Unknown, survivors: Vec::new() });
-        Outcome { exit, descendants: gone.descendants, survivors: gone.survivors, isolation: self.isolation.clone() }
+        let (descendants, survivors) = (gone.descendants, gone.survivors);
+        Outcome { exit, descendants, exceeded, survivors, isolation: self.isolation.clone() }
     }
 
     /// Brings the child to its end by the steps of `ladder`, as far as they are needed, and waits for the last of its

@@ -11,10 +11,12 @@ use std::{
 use tokio::sync::watch;
 
 use super::{
+    applied::{Applied, Aspect, Enforcement, Measure},
     error::{SpawnError, exec_error},
     launch::Launch,
     outcome::{Descendants, Exit, Found},
     progress::{Gone, Progress, Started},
+    sandbox::Sandbox,
     signal::Signal,
     streams::Streams,
 };
@@ -57,7 +59,8 @@ impl InJob {
         }
         let (progress, receiver) = watch::channel(Progress::default());
         tokio::spawn(supervise(child, Arc::downgrade(&job), launch.settle, progress));
-        Ok(Started { pid, progress: receiver, handle: Self { job, pid } })
+        let applied = in_job(launch.sandbox.as_ref());
+        Ok(Started { pid, applied, progress: receiver, handle: Self { job, pid } })
     }
 
     pub(super) fn signal(&self, signal: Signal) {
@@ -75,6 +78,14 @@ impl Drop for InJob {
     fn drop(&mut self) {
         self.job.terminate();
     }
+}
+
+/// What a job object enforces: that all end together.
+fn in_job(sandbox: Option<&Sandbox>) -> Applied {
+    let mut applied = Applied::none(sandbox, "not done on this system");
+    let lifetime = "all that it starts ends with it";
+    applied.put(Measure::new(Aspect::Lifetime, lifetime, Enforcement::Enforced, "job object"));
+    applied
 }
 
 /// The job's owner may drop it at any time, upon which everything in it ends and the child with it.

@@ -62,8 +62,8 @@ impl Kept {
         // said why.
         let _ = commands.write_all(&order[said..]).await;
         let mut statuses = Statuses::new(statuses);
-        let pid = match statuses.next().await {
-            Some(Status::Started { pid }) => pid,
+        let (pid, applied) = match statuses.next().await {
+            Some(Status::Started { pid, applied }) => (pid, applied),
             Some(Status::Refused { stage, errno }) => {
                 let source = errno.map_or_else(|| io::Error::other("no reason given"), io::Error::from_raw_os_error);
                 return Err(match (stage, cwd) {
@@ -78,7 +78,7 @@ impl Kept {
         let target = Target::hold(pid);
         let (progress, receiver) = watch::channel(Progress::default());
         tokio::spawn(supervise(statuses, keeper, target, progress));
-        Ok(Started { pid, progress: receiver, handle: Self { commands } })
+        Ok(Started { pid, applied, progress: receiver, handle: Self { commands } })
     }
 
     pub(super) fn signal(&self, signal: Signal) {
@@ -109,6 +109,7 @@ fn order_of(launch: Launch) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
         cwd: launch.cwd,
         settle_ms: u64::try_from(launch.settle.as_millis()).unwrap_or(u64::MAX),
         extra_fds: launch.extra_fds.len(),
+        sandbox: launch.sandbox,
     };
     let bytes = order.encode().map_err(|error| match error {
         OrderError::TooLarge => refuse("they have more than 4 MiB"),
@@ -157,13 +158,14 @@ async fn supervise(mut statuses: Statuses, keeper: Keeper, target: Target, progr
                 let exit = code.map(Exit::Code).or(signal.map(Exit::Signal));
                 progress.send_modify(|progress| progress.exit = exit);
             }
+            Status::Exceeded { what } => progress.send_modify(|progress| progress.exceeded = Some(what)),
             Status::Gone { checked, count, descendants, survivors } => {
                 let descendants =
                     if checked { Descendants::Counted { count, named: descendants } } else { Descendants::Unknown };
                 gone = Some(Gone { descendants, survivors });
                 break;
             }
-            Status::Started { .. } | Status::Refused { .. } => {}
+            Status::Started { .. } | Status::Refused { .. } | Status::NoNamespaces { .. } => {}
         }
     }
     let gone = gone.unwrap_or_else(|| {

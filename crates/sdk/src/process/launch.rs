@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{environment::Environment, program::Program};
+use super::{environment::Environment, program::Program, sandbox::Sandbox};
 
 /// Everything about a child that is chosen before it starts.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct Launch {
     /// How long what the child started may take to end after the child itself has, before it counts as left behind: a
     /// helper that sees its pipe close needs a moment. 500 ms unless changed.
     pub settle: Duration,
+    /// What the child is kept from; nothing unless changed. It takes a keeper, and Linux.
+    pub sandbox: Option<Sandbox>,
     /// Descriptors that the child gets as 3, 4 and so on; at most 8. They need a keeper.
     #[cfg(unix)]
     pub extra_fds: Vec<std::os::fd::OwnedFd>,
@@ -44,6 +46,7 @@ impl Launch {
             stderr: Stderr::Capture,
             shim: Shim::None,
             settle: Duration::from_millis(500),
+            sandbox: None,
             #[cfg(unix)]
             extra_fds: Vec::new(),
         }

@@ -27,6 +27,7 @@
 //! What the keeper cannot promise is in [`Isolation`]; what it costs is one more exec, 0.5 to 1 ms, whatever the size of
 //! this process: nothing here forks it.
 
+pub(crate) mod applied;
 #[cfg(unix)]
 mod bare;
 mod child;
@@ -38,20 +39,25 @@ mod job;
 mod kept;
 mod launch;
 pub(crate) mod outcome;
+mod private_dir;
 mod program;
 mod progress;
 #[cfg(target_os = "linux")]
 pub(crate) mod protocol;
+pub(crate) mod sandbox;
 mod signal;
 mod stderr;
 mod streams;
 
+pub use applied::{Applied, Aspect, Enforcement, Measure};
 pub use child::Process;
 pub use environment::Environment;
 pub use error::SpawnError;
 pub use launch::{Ladder, Launch, Shim, Stderr};
 pub use outcome::{Descendants, Exit, Found, Isolation, NoIsolation, Outcome};
+pub use private_dir::PrivateDir;
 pub use program::{Program, ProgramError};
+pub use sandbox::{Exceeded, Network, Paths, ResourceLimits, Sandbox};
 pub use signal::Signal;
 pub use stderr::{Captured, STDERR_HEAD_BYTES, STDERR_TAIL_BYTES, StderrCapture};
 pub use streams::{ChildStderr, ChildStdin, ChildStdout};

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::sandbox::Exceeded;
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Exit {
@@ -90,6 +92,8 @@ pub struct Outcome {
     pub exit: Option<Exit>,
     /// What it left behind.
     pub descendants: Descendants,
+    /// The bound that it exceeded, upon which it was killed.
+    pub exceeded: Option<Exceeded>,
     /// What could not be killed: other users' processes, or ones stuck in the kernel.
     pub survivors: Vec<Found>,
     /// How it was supervised.

@@ -2,7 +2,7 @@
 //!
 //! Core's first message is the order: a big-endian u32 with the length of what follows, one line of JSON ([`Header`]), then
 //! strings that each end in NUL: the program, its argv 0, its arguments, its environment as `NAME=VALUE`, its working
-//! directory if there is one. No string that `execve` takes can have a NUL in it. The descriptors (standard input, output,
+//! directory if there is one, the paths of its sandbox if there is one. No string that `execve` takes can have a NUL in it. The descriptors (standard input, output,
 //! error, then the extra ones) travel with the length. Nothing of this is on a command line, where everybody could read it.
 //!
 //! After that Core sends two-byte [`Command`]s, and the keeper answers with one JSON line per [`Status`]. End of input, for
@@ -16,10 +16,14 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::Found;
+use super::{
+    applied::Applied,
+    outcome::{Exit, Found},
+    sandbox::{Exceeded, Network, Paths, ResourceLimits, Sandbox},
+};
 
 /// Changes when one side would misunderstand the other; a keeper refuses what it does not know.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The most bytes of an order: twice what Linux lets arguments and environment have by default.
 pub(crate) const MAX_ORDER_BYTES: usize = 4 * 1024 * 1024;
@@ -43,6 +47,7 @@ pub(crate) struct Order {
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) settle_ms: u64,
     pub(crate) extra_fds: usize,
+    pub(crate) sandbox: Option<Sandbox>,
 }
 
 /// The first line of an order.
@@ -55,6 +60,47 @@ struct Header {
     has_cwd: bool,
     settle_ms: u64,
     extra_fds: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sandbox: Option<SandboxHeader>,
+}
+
+/// A sandbox; its paths are among the strings.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SandboxHeader {
+    limits: ResourceLimits,
+    network: Network,
+    private_namespaces: bool,
+    has_folder: bool,
+    /// How many paths of each kind; absent where paths are open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    paths: Option<(usize, usize)>,
+}
+
+impl SandboxHeader {
+    fn of(sandbox: &Sandbox) -> Self {
+        Self {
+            limits: sandbox.limits,
+            network: sandbox.network.clone(),
+            private_namespaces: sandbox.private_namespaces,
+            has_folder: sandbox.folder.is_some(),
+            paths: match &sandbox.paths {
+                Paths::Open => None,
+                Paths::Listed { read, write } => Some((read.len(), write.len())),
+            },
+        }
+    }
+
+    fn decode(self, mut next: impl FnMut() -> Result<OsString, OrderError>) -> Result<Sandbox, OrderError> {
+        let folder = if self.has_folder { Some(next()?.into()) } else { None };
+        let mut list = |count| (0..count).map(|_| next().map(PathBuf::from)).collect::<Result<Vec<_>, _>>();
+        let paths = match self.paths {
+            None => Paths::Open,
+            Some((read, write)) => Paths::Listed { read: list(read)?, write: list(write)? },
+        };
+        let Self { limits, network, private_namespaces, .. } = self;
+        Ok(Sandbox { limits, paths, network, private_namespaces, folder })
+    }
 }
 
 /// Why bytes are not an order.
@@ -82,6 +128,7 @@ impl Order {
             has_cwd: self.cwd.is_some(),
             settle_ms: self.settle_ms,
             extra_fds: self.extra_fds,
+            sandbox: self.sandbox.as_ref().map(SandboxHeader::of),
         };
         let mut bytes = vec![0; 4];
         serde_json::to_writer(&mut bytes, &header).map_err(|_| OrderError::Header)?;
@@ -102,6 +149,12 @@ impl Order {
         self.env.iter().try_for_each(|(name, value)| push(&[name, OsStr::new("="), value]))?;
         if let Some(cwd) = &self.cwd {
             push(&[cwd.as_os_str()])?;
+        }
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.folder.iter().try_for_each(|path| push(&[path.as_os_str()]))?;
+            if let Paths::Listed { read, write } = &sandbox.paths {
+                read.iter().chain(write).try_for_each(|path| push(&[path.as_os_str()]))?;
+            }
         }
         if bytes.len() - 4 > MAX_ORDER_BYTES {
             return Err(OrderError::TooLarge);
@@ -130,6 +183,7 @@ impl Order {
             cwd: if header.has_cwd { Some(next()?.into()) } else { None },
             settle_ms: header.settle_ms,
             extra_fds: header.extra_fds,
+            sandbox: header.sandbox.map(|sandbox| sandbox.decode(&mut next)).transpose()?,
         };
         if strings.next().is_some() { Err(OrderError::Strings) } else { Ok(order) }
     }
@@ -171,14 +225,27 @@ impl Command {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Status {
-    /// The target runs.
-    Started { pid: u32 },
+    /// The target runs, kept from so much.
+    Started { pid: u32, applied: Applied },
+    /// It cannot have namespaces of its own; said by the first process of such a namespace to its keeper only.
+    NoNamespaces { why: String },
+    /// The target and its descendants are being killed, for this.
+    Exceeded { what: Exceeded },
     /// It does not.
     Refused { stage: Stage, errno: Option<i32> },
     /// The target's own process has ended; its descendants may not have.
     Exited { code: Option<i32>, signal: Option<i32> },
     /// Nothing is left but `survivors`.
     Gone { checked: bool, count: u32, descendants: Vec<Found>, survivors: Vec<Found> },
+}
+
+impl Status {
+    pub(crate) fn exited(exit: Exit) -> Self {
+        match exit {
+            Exit::Code(code) => Self::Exited { code: Some(code), signal: None },
+            Exit::Signal(signal) => Self::Exited { code: None, signal: Some(signal) },
+        }
+    }
 }
 
 /// Where a keeper stopped.
@@ -212,6 +279,32 @@ mod tests {
             .prop_map(OsString::from_vec)
     }
 
+    fn paths() -> impl Strategy<Value = Vec<PathBuf>> {
+        prop::collection::vec(text().prop_map(PathBuf::from), 0..3)
+    }
+
+    fn sandbox() -> impl Strategy<Value = Sandbox> {
+        let listed = (paths(), paths()).prop_map(|(read, write)| Paths::Listed { read, write });
+        let network = prop_oneof![
+            Just(Network::Open),
+            Just(Network::None),
+            Just(Network::Recorder),
+            prop::collection::vec(any::<u16>(), 0..3).prop_map(Network::Ports),
+        ];
+        let limits =
+            any::<Option<u64>>().prop_map(|memory_bytes| ResourceLimits { memory_bytes, ..ResourceLimits::driver() });
+        let folder = prop::option::of(text().prop_map(PathBuf::from));
+        (limits, prop_oneof![Just(Paths::Open), listed], network, any::<bool>(), folder).prop_map(
+            |(limits, paths, network, private_namespaces, folder)| Sandbox {
+                limits,
+                paths,
+                network,
+                private_namespaces,
+                folder,
+            },
+        )
+    }
+
     proptest! {
         #[test]
         fn an_order_arrives_as_it_was_sent(
@@ -220,9 +313,11 @@ mod tests {
             env in prop::collection::vec((name(), text()), 0..5),
             cwd in prop::option::of(text()),
             settle_ms in any::<u64>(),
+            sandbox in prop::option::of(sandbox()),
         ) {
             let order = Order {
                 program: program.clone().into(), arg0: program, args, env, cwd: cwd.map(Into::into), settle_ms, extra_fds: 1,
+                sandbox,
             };
             let bytes = order.encode().expect("no NUL in it");
             prop_assert_eq!(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize, bytes.len() - 4);
@@ -243,10 +338,11 @@ mod tests {
             cwd: None,
             settle_ms: 0,
             extra_fds: 0,
+            sandbox: None,
         };
         assert_eq!(order("a\0b").encode(), Err(OrderError::Nul));
         assert_eq!(order(&"x".repeat(MAX_ORDER_BYTES)).encode(), Err(OrderError::TooLarge));
-        assert_eq!(Order::decode(b"{\"version\":2}\n"), Err(OrderError::Version));
+        assert_eq!(Order::decode(b"{\"version\":1}\n"), Err(OrderError::Version));
         assert_eq!(Order::decode(b"hello"), Err(OrderError::Header));
         assert_eq!(Command::decode(*b"X\0"), None);
         for command in [Command::Kill, Command::Signal(15)] {

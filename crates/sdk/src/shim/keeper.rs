@@ -10,17 +10,19 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::FileType,
     io::Errno,
-    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid},
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid},
 };
 
 use super::{
     ShimError,
-    order::{self, Refusal, Reserved},
+    init::{Begun, Init},
+    meter::Meter,
+    order::{self, Refusal, Reserved, Spawner},
     tree::{self, Descendant},
 };
 use crate::{
     process::{
-        Exit,
+        Applied, Aspect, Exceeded, Exit, Measure, Sandbox,
         protocol::{Command, MAX_NAMED, Stage, Status},
     },
     sys::{self, Look, Signals},
@@ -28,6 +30,9 @@ use crate::{
 
 /// How long we try to kill what does not die: a process stuck in the kernel may never.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long the first process of a namespace may take to tell how a target ended that was just killed.
+const TELL_LIMIT: Duration = Duration::from_millis(500);
 
 /// How often the tree is looked at while we wait for deaths that nobody announces (a grandchild's, to its own parent).
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -74,13 +79,23 @@ fn start(control: &mut UnixStream, reserved: Reserved) -> Result<Option<Keeper>,
     let own = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(own)).map_err(setup)?;
     let settle = Duration::from_millis(received.settle_ms());
-    let child = received.spawn(reserved)?;
-    let target = Pid::from_child(&child);
+    let sandbox = received.sandbox().cloned();
+    let mut meter = Meter::new(sandbox.as_ref());
+    let below = begin(Spawner { join: meter.join(), received, reserved }, sandbox.as_ref())?;
+    let mut applied = Applied { measures: below.measures };
+    if let Some(sandbox) = &sandbox {
+        meter.correct(sandbox, &mut applied.measures);
+    }
+    applied.put(Measure::of(Aspect::Lifetime, "all that it starts ends with it", Ok("keeper, a subreaper")));
+    applied.complete(sandbox.as_ref(), "nothing is known of it");
     let mut keeper = Keeper {
         control: control.try_clone().map_err(|error| Refusal::at(Stage::Setup, &error))?,
         signals: None,
         own,
-        target,
+        target: below.target,
+        init: below.init,
+        meter,
+        limits_files: sandbox.is_some_and(|sandbox| sandbox.limits.file_bytes.is_some()),
         settle,
         exit_seen: None,
         target_reaped: false,
@@ -88,10 +103,40 @@ fn start(control: &mut UnixStream, reserved: Reserved) -> Result<Option<Keeper>,
     };
     // From here on the target runs, and the keeper's drop kills it.
     keeper.signals = Some(Signals::take().map_err(|error| Refusal::at(Stage::Setup, &error))?);
-    keeper.say(&Status::Started { pid: raw(target) });
+    keeper.say(&Status::Started { pid: raw(keeper.target), applied });
     // A directory that the owner wants to remove should not be held by us.
     let _ = rustix::process::chdir("/");
     Ok(Some(keeper))
+}
+
+/// What was started.
+struct Below {
+    target: Pid,
+    init: Option<(Pid, Init)>,
+    measures: Vec<Measure>,
+}
+
+/// Starts the target, in namespaces of its own if it should have them and they are to be had.
+fn begin(spawner: Spawner, sandbox: Option<&Sandbox>) -> Result<Below, Refusal> {
+    let mut namespaces = Ok(());
+    let mut spawner = Some(spawner);
+    if sandbox.is_some_and(|sandbox| sandbox.private_namespaces) {
+        match Init::begin(&mut spawner) {
+            Begun::Running(init, measures) => {
+                // The one in between is reaped, so this is the only child; and the target is the first one of that.
+                let first = |of| tree::children(of).ok().and_then(|children| children.first().copied());
+                let pids = first(rustix::process::getpid()).and_then(|init| Some((init, first(init)?)));
+                let lost = Refusal { stage: Stage::Setup, errno: Some(Errno::SRCH.raw_os_error()) };
+                let (pid, target) = pids.ok_or(lost)?;
+                return Ok(Below { target, init: Some((pid, init)), measures });
+            }
+            Begun::Refused(refusal) => return Err(refusal),
+            Begun::NoNamespaces(why) => namespaces = Err(why),
+        }
+    }
+    let Some(spawner) = spawner else { return Err(Refusal { stage: Stage::Setup, errno: None }) };
+    let (child, measures) = spawner.spawn(namespaces)?;
+    Ok(Below { target: Pid::from_child(&child), init: None, measures })
 }
 
 struct Keeper {
@@ -99,6 +144,11 @@ struct Keeper {
     signals: Option<Signals>,
     own: Pid,
     target: Pid,
+    /// The process between us and the target, if the target has namespaces of its own.
+    init: Option<(Pid, Init)>,
+    meter: Meter,
+    /// Whether a signal for a file that grew too large means our limit.
+    limits_files: bool,
     settle: Duration,
     /// When the target was found dead, by its own doing.
     exit_seen: Option<Instant>,
@@ -128,6 +178,10 @@ impl Keeper {
                     (left, _) => break left,
                 }
             }
+            if let Some(what) = self.meter_says() {
+                self.say(&Status::Exceeded { what });
+                break None;
+            }
             match self.wait() {
                 Wake::Look => {}
                 // The group's number is the target's, which is not reaped before `kill_all`.
@@ -154,26 +208,62 @@ impl Keeper {
     /// Everything alive below us but the target; `None` where nothing can tell.
     fn descendants(&self) -> Option<Vec<Descendant>> {
         let mut found = tree::descendants(self.own).ok()?;
-        found.retain(|descendant| descendant.pid != self.target);
+        let init = self.init.as_ref().map(|(pid, _)| *pid);
+        found.retain(|descendant| descendant.pid != self.target && Some(descendant.pid) != init);
         Some(found)
+    }
+
+    fn meter_says(&mut self) -> Option<Exceeded> {
+        let (own, beside) = (self.own, usize::from(self.init.is_some()));
+        self.meter.look(|| tree::descendants(own).map_or(0, |found| found.len().saturating_sub(beside)))
     }
 
     /// Reaps whoever was orphaned to us and has ended. The target is looked at, told and left as it is.
     fn reap_adopted(&mut self) {
+        if self.init.is_some() {
+            self.ask_init(Some(Duration::ZERO));
+        }
         // A dead target would be found again and again: from then on its siblings wait for `kill_all`.
         while self.exit_seen.is_none() {
             let Ok(Some(dead)) = sys::ended_child(Look::Peek) else { return };
             if dead.pid == self.target.as_raw_pid() {
-                self.exit_seen = Some(Instant::now());
-                self.say_exited(dead.exit);
+                self.exited(Some(dead.exit));
+            } else if self.init.as_ref().is_some_and(|(init, _)| dead.pid == init.as_raw_pid()) {
+                // The namespace is over, and how the target ended is lost.
+                self.exited(None);
             } else if let Some(pid) = Pid::from_raw(dead.pid) {
                 let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
             }
         }
     }
 
+    /// Takes note of how the target ended, once.
+    fn exited(&mut self, exit: Option<Exit>) {
+        if self.exit_seen.is_some() {
+            return;
+        }
+        self.exit_seen = Some(Instant::now());
+        let Some(exit) = exit else { return };
+        if self.limits_files && exit == Exit::Signal(Signal::XFSZ.as_raw()) {
+            self.say(&Status::Exceeded { what: Exceeded::FileBytes });
+        }
+        self.say(&Status::exited(exit));
+    }
+
+    /// Hears how the target ended from the process that is its parent, if it has ended within `limit`.
+    fn ask_init(&mut self, limit: Option<Duration>) {
+        let Some((_, init)) = &mut self.init else { return };
+        let timeout = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let told = poll(&mut [PollFd::new(init, PollFlags::IN)], timeout.as_ref()).is_ok_and(|count| count > 0);
+        if self.exit_seen.is_none() && told {
+            let exit = init.listen();
+            self.exited(exit);
+        }
+    }
+
     fn wait(&self) -> Wake {
-        let timeout = self.exit_seen.map(|since| self.settle.saturating_sub(since.elapsed()).min(LOOK_AGAIN));
+        let settling = self.exit_seen.map(|since| self.settle.saturating_sub(since.elapsed()).min(LOOK_AGAIN));
+        let timeout = settling.into_iter().chain(self.meter.next_look()).min();
         let ready = self.poll(true, timeout);
         if self.drain_signals() {
             return Wake::OwnerGone;
@@ -191,7 +281,13 @@ impl Keeper {
     /// Waits for a signal or, if asked, for the owner. Says whether the owner has something.
     fn poll(&self, owner: bool, timeout: Option<Duration>) -> bool {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut fds = Vec::with_capacity(2);
+        let mut fds = Vec::with_capacity(4);
+        if let Some((_, init)) = self.init.as_ref().filter(|_| self.exit_seen.is_none()) {
+            fds.push(PollFd::new(init, PollFlags::IN));
+        }
+        if let Some(group) = self.meter.group() {
+            fds.push(PollFd::new(group, PollFlags::PRI));
+        }
         if let Some(signals) = &self.signals {
             fds.push(PollFd::new(signals, PollFlags::IN));
         }
@@ -215,6 +311,9 @@ impl Keeper {
             if !self.target_reaped {
                 let _ = kill_process_group(self.target, Signal::KILL);
             }
+            if self.init.is_some() {
+                self.kill_namespace();
+            }
             if round >= FREEZE_FROM_ROUND {
                 self.freeze();
             }
@@ -230,6 +329,17 @@ impl Keeper {
             }
             self.poll(false, Some(LOOK_AGAIN));
             self.drain_signals();
+        }
+    }
+
+    /// Ends the namespace of the target, once its own end was told or will not be.
+    fn kill_namespace(&mut self) {
+        if self.exit_seen.is_none() {
+            self.ask_init(Some(TELL_LIMIT));
+        }
+        // Not reaped before the loop behind this is done, so the number is its own.
+        if let Some((init, _)) = &self.init {
+            let _ = kill_process(*init, Signal::KILL);
         }
     }
 
@@ -255,10 +365,12 @@ impl Keeper {
             match sys::ended_child(Look::Reap) {
                 Ok(Some(dead)) if dead.pid == self.target.as_raw_pid() => {
                     self.target_reaped = true;
-                    if self.exit_seen.is_none() {
-                        self.exit_seen = Some(Instant::now());
-                        self.say_exited(dead.exit);
-                    }
+                    self.exited(Some(dead.exit));
+                }
+                Ok(Some(dead)) if self.init.as_ref().is_some_and(|(init, _)| dead.pid == init.as_raw_pid()) => {
+                    // The kernel ends a namespace before its first process can be reaped: the target is reaped, too.
+                    self.target_reaped = true;
+                    self.init = None;
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => return false,
@@ -267,13 +379,6 @@ impl Keeper {
                 Err(_) => return true,
             }
         }
-    }
-
-    fn say_exited(&self, exit: Exit) {
-        self.say(&match exit {
-            Exit::Code(code) => Status::Exited { code: Some(code), signal: None },
-            Exit::Signal(signal) => Status::Exited { code: None, signal: Some(signal) },
-        });
     }
 
     fn say(&self, status: &Status) {

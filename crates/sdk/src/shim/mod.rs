@@ -6,11 +6,22 @@
 //! from its owner, and when that ends (the owner dropped it, exited, or was killed) it kills all there is. It never reaps
 //! the child before it has signalled the child's group, because the number of a reaped process may be given to another.
 //!
+//! If the order asks for a sandbox, the child confines itself between its fork and its exec, as far as the kernel can; what
+//! takes looking, the keeper looks at. What was really done is told to the owner with the child's process id.
+//!
 //! A program that wants the same for its children, without a `pintle` binary beside it, calls [`run`] first thing in its
 //! `main` when its first argument is [`ARG`], and passes its own path as [`crate::process::Shim`].
 
 #[cfg(target_os = "linux")]
+mod cgroup;
+#[cfg(target_os = "linux")]
+mod confine;
+#[cfg(target_os = "linux")]
+mod init;
+#[cfg(target_os = "linux")]
 mod keeper;
+#[cfg(target_os = "linux")]
+mod meter;
 #[cfg(target_os = "linux")]
 mod order;
 #[cfg(target_os = "linux")]

@@ -1,13 +1,13 @@
 //! Receiving the order and its descriptors, and starting the target.
 
 use std::{
-    io::{self, IoSliceMut, Read},
+    io::{self, IoSliceMut, Read, Write},
     mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command},
 };
 
@@ -16,7 +16,14 @@ use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
 };
 
-use crate::process::protocol::{MAX_EXTRA_FDS, MAX_ORDER_BYTES, Order, OrderError, Stage};
+use super::confine::Confinement;
+use crate::{
+    process::{
+        Measure, Sandbox,
+        protocol::{MAX_EXTRA_FDS, MAX_ORDER_BYTES, Order, OrderError, Stage},
+    },
+    sys,
+};
 
 /// Descriptors 3 and up, held so that nothing else gets those numbers before the target's own go there.
 #[derive(Debug)]
@@ -100,11 +107,29 @@ impl Received {
         self.order.settle_ms
     }
 
-    /// Starts the target, in a process group of its own. Every descriptor that came with the order is closed here when
-    /// this returns, so that the target's pipes end with the target.
-    pub(super) fn spawn(self, reserved: Reserved) -> Result<Child, Refusal> {
-        let Self { order, stdio: [stdin, stdout, stderr], extra } = self;
-        let _inherited = reserved.place(extra).map_err(|error| Refusal::at(Stage::Setup, &error))?;
+    pub(super) fn sandbox(&self) -> Option<&Sandbox> {
+        self.order.sandbox.as_ref()
+    }
+}
+
+/// All that it takes to start the target, once.
+#[derive(Debug)]
+pub(super) struct Spawner {
+    pub(super) received: Received,
+    pub(super) reserved: Reserved,
+    /// The file by which the target joins the control group that counts it.
+    pub(super) join: Option<PathBuf>,
+}
+
+impl Spawner {
+    /// Starts the target, in a process group of its own, and says what it is kept from. Every descriptor that came with
+    /// the order is closed here when this returns, so that the target's pipes end with the target.
+    ///
+    /// `namespaces` says whether this process is in namespaces that are made for the target, or why not.
+    pub(super) fn spawn(self, namespaces: Result<(), String>) -> Result<(Child, Vec<Measure>), Refusal> {
+        let setup = |error: io::Error| Refusal::at(Stage::Setup, &error);
+        let Received { order, stdio: [stdin, stdout, stderr], extra } = self.received;
+        let _inherited = self.reserved.place(extra).map_err(setup)?;
         let mut command = Command::new(&order.program);
         command.arg0(&order.arg0).args(&order.args).env_clear().envs(order.env).process_group(0);
         command.stdin(stdin).stdout(stdout).stderr(stderr);
@@ -114,7 +139,27 @@ impl Received {
             }
             command.current_dir(cwd);
         }
-        command.spawn().map_err(|error| Refusal::at(Stage::Exec, &error))
+        let mut said = None;
+        if let Some(sandbox) = order.sandbox {
+            let confinement = Confinement { sandbox, program: order.program, join: self.join, namespaces };
+            let (reader, mut writer) = io::pipe().map_err(setup)?;
+            let confine = move || {
+                let measures = serde_json::to_vec(&confinement.apply()).map_err(io::Error::other)?;
+                writer.write_all(&measures)
+            };
+            sys::before_exec(&mut command, confine).map_err(setup)?;
+            said = Some(reader);
+        }
+        let child = command.spawn().map_err(|error| Refusal::at(Stage::Exec, &error))?;
+        // The writing end goes with the command; the child's was closed by its exec.
+        drop(command);
+        let mut text = Vec::new();
+        let measures = match said {
+            Some(mut reader) => reader.read_to_end(&mut text).and_then(|_| Ok(serde_json::from_slice(&text)?)),
+            None => Ok(Vec::new()),
+        };
+        // What nothing is known of is not enforced; the caller says so.
+        Ok((child, measures.unwrap_or_default()))
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn descendants(root: Pid) -> io::Result<Vec<Descendant>> {
     let mut queue = VecDeque::from([root.as_raw_nonzero().get()]);
     let mut table = None;
     while let Some(parent) = queue.pop_front() {
-        for pid in children(parent, &mut table)? {
+        for pid in children_of(parent, &mut table)? {
             if !seen.insert(pid) {
                 continue;
             }
@@ -60,10 +60,16 @@ pub(super) fn descendants(root: Pid) -> io::Result<Vec<Descendant>> {
     Ok(found)
 }
 
+/// The children of a process, ended ones too, the oldest first.
+pub(super) fn children(parent: Pid) -> io::Result<Vec<Pid>> {
+    let found = children_of(parent.as_raw_nonzero().get(), &mut None)?;
+    Ok(found.into_iter().filter_map(Pid::from_raw).collect())
+}
+
 type ChildrenOf = HashMap<i32, Vec<i32>>;
 
 /// The children of a process: from the kernel's own list where it is compiled in, else from a table of all processes.
-fn children(parent: i32, table: &mut Option<ChildrenOf>) -> io::Result<Vec<i32>> {
+fn children_of(parent: i32, table: &mut Option<ChildrenOf>) -> io::Result<Vec<i32>> {
     if let Some(table) = table {
         return Ok(table.get(&parent).cloned().unwrap_or_default());
     }
@@ -153,8 +159,8 @@ mod tests {
             .expect("cat");
         let pid = i32::try_from(child.id()).expect("a pid");
         let own = i32::try_from(std::process::id()).expect("a pid");
-        assert!(children(own, &mut None).expect("proc").contains(&pid));
-        assert!(children(own, &mut Some(all_processes().expect("proc"))).expect("proc").contains(&pid));
+        assert!(children_of(own, &mut None).expect("proc").contains(&pid));
+        assert!(children_of(own, &mut Some(all_processes().expect("proc"))).expect("proc").contains(&pid));
         let below = descendants(Pid::from_raw(own).expect("a pid")).expect("proc");
         let cat = below.iter().find(|d| d.pid.as_raw_nonzero().get() == pid).expect("found");
         assert_eq!(cat.parent, own);

@@ -1,25 +1,46 @@
-//! A driver whose operations are its faults. `fake-driver [hang-hello | old | no-cancel | bad-permission]`.
+//! A driver whose operations are its faults. `fake-driver [hang-hello | hang-prepare | hang-shutdown | old | no-cancel |
+//! bad-permission | wide]`; `wide` asks for every permission that there is.
 
 use std::fs::File;
 use std::future::pending;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use pintle_sdk::driver::{
     Capabilities, Channels, DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE, Driver, DriverIdentity, ErrorClass,
-    HelloResult, Invocation, InvokeParams, Permission, RpcError, TerminalStatus, VersionRange, artifact_digest, serve,
-    supported_versions,
+    HelloResult, Invocation, InvokeParams, Permission, PrepareParams, RpcError, TerminalStatus, VersionRange,
+    artifact_digest, serve, supported_versions,
 };
+use pintle_testkit::escapes;
 use serde_json::json;
 
-const OPERATIONS: [&str; 10] =
-    ["echo", "flood", "stream", "half-stream", "wait", "stubborn", "panic", "die", "garbage", "environment"];
+const OPERATIONS: [&str; 16] = [
+    "echo",
+    "flood",
+    "stream",
+    "half-stream",
+    "wait",
+    "stubborn",
+    "panic",
+    "die",
+    "garbage",
+    "environment",
+    "escape",
+    "input-never",
+    "input-late",
+    "input-half",
+    "input-twice",
+    "backwards",
+];
 
 struct Fake {
     hello: HelloResult,
     /// Standard output itself, which a print does not reach any more once the driver is served.
     stdout: File,
+    fault: String,
 }
 
 impl Driver for Fake {
@@ -40,10 +61,34 @@ impl Driver for Fake {
         Ok(())
     }
 
+    async fn prepare(&self, plan: PrepareParams) -> Result<Vec<Permission>, RpcError> {
+        if self.fault == "hang-prepare" {
+            pending::<()>().await;
+        }
+        Ok(plan.approved_permissions)
+    }
+
+    async fn shutdown(&self) {
+        if self.fault == "hang-shutdown" {
+            pending::<()>().await;
+        }
+    }
+
     async fn invoke(&self, invocation: Invocation) -> TerminalStatus {
+        if *invocation.params().operation == *"backwards" {
+            // An observation of another invocation than the active one.
+            let _ = (&self.stdout).write_all(STRANGE_OBSERVATION.as_bytes());
+            pending::<()>().await;
+        }
         run(&invocation).await.unwrap_or(TerminalStatus::Errored)
     }
 }
+
+const STRANGE_OBSERVATION: &str = concat!(
+    r#"{"jsonrpc":"2.0","method":"driver.observation","params":{"attempt_id":"018bcfe5-6800-7fff-bfff-ffffffffffff","#,
+    r#""invocation_id":"018bcfe5-6800-7fff-bfff-ffffffffffff","kind":"k","monotonic_ns":1,"sequence":0}}"#,
+    "\n"
+);
 
 async fn run(invocation: &Invocation) -> Result<TerminalStatus, Box<dyn std::error::Error + Send + Sync>> {
     match &*invocation.params().operation {
@@ -90,14 +135,57 @@ async fn run(invocation: &Invocation) -> Result<TerminalStatus, Box<dyn std::err
             let fixtures = std::fs::read_dir(here.join("fixtures"))?.count();
             invocation.observe("environment", &json!({"names": names, "cwd": here, "fixtures": fixtures})).await?;
         }
+        "escape" => {
+            let attempts: Vec<(String, String)> = serde_json::from_slice(&invocation.input().await?)?;
+            for (name, about) in attempts {
+                let (ok, error) = match escapes::attempt(&name, &about) {
+                    Ok(got) => (Some(got), None),
+                    Err(error) => (None, Some(error)),
+                };
+                invocation.observe("attempt", &json!({"name": name, "ok": ok, "error": error})).await?;
+            }
+        }
+        "input-never" => {
+            invocation.observe("ignored", &()).await?;
+        }
+        "input-late" => {
+            invocation.observe("not yet", &()).await?;
+            while !std::path::Path::new("tmp/go").exists() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            invocation.observe("bytes", &invocation.input().await?.len()).await?;
+        }
+        "input-half" => {
+            let handle = &invocation.params().input;
+            let path = handle.value.expose().to_owned();
+            let half = tokio::task::spawn_blocking(move || read_some(&path, 10)).await??;
+            invocation.observe("bytes", &half.len()).await?;
+        }
+        "input-twice" => {
+            let first = invocation.input().await?.len();
+            let again = invocation.input().await;
+            let second = again.map(|bytes| bytes.len()).map_err(|error| error.to_string());
+            invocation.observe("bytes", &json!({"first": first, "second": second.ok()})).await?;
+        }
         _ => return Ok(TerminalStatus::Errored),
     }
     Ok(TerminalStatus::Completed)
 }
 
+/// The beginning of an input, whatever channel it comes by; then the channel is closed.
+fn read_some(path: &str, bytes: usize) -> std::io::Result<Vec<u8>> {
+    let mut some = vec![0; bytes];
+    match UnixStream::connect(path) {
+        Ok(mut socket) => socket.read_exact(&mut some)?,
+        Err(_) => File::open(path)?.read_exact(&mut some)?,
+    }
+    Ok(some)
+}
+
 fn hello(fault: &str) -> Result<HelloResult, std::io::Error> {
     let digest = artifact_digest(&std::env::current_exe()?)?;
-    let permissions = ["ephemeral-input", Permission::COMPANION_STREAM, "x-fake"];
+    let few = ["ephemeral-input", Permission::COMPANION_STREAM, "x-fake"];
+    let permissions = if fault == "wide" { Permission::KNOWN.to_vec() } else { few.to_vec() };
     Ok(HelloResult {
         driver_version_range: if fault == "old" { VersionRange::new("0.1.0", "0.9.0") } else { supported_versions() },
         identity: DriverIdentity {
@@ -129,7 +217,11 @@ fn hello(fault: &str) -> Result<HelloResult, std::io::Error> {
 }
 
 fn main() -> ExitCode {
-    let fault = std::env::args().nth(1).unwrap_or_default();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let fault = words.first().cloned().unwrap_or_default();
+    if fault == escapes::CHILD {
+        escapes::child(&words[1..]);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let served = runtime.block_on(async {
         if fault == "hang-hello" {
@@ -140,7 +232,7 @@ fn main() -> ExitCode {
         let channels = Channels::stdio(data_stream.as_deref())
             .and_then(|channels| channels.with_max_data_frame(std::env::var(DATA_FRAME_MAX_VARIABLE).ok().as_deref()))
             .expect("pipes");
-        serve(Fake { hello: hello(&fault).expect("hello"), stdout: stdout.into() }, channels).await
+        serve(Fake { hello: hello(&fault).expect("hello"), stdout: stdout.into(), fault }, channels).await
     });
     match served {
         Ok(()) => ExitCode::SUCCESS,

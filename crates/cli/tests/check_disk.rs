@@ -34,6 +34,7 @@ fn request(scratch: &Path) -> CheckRequest {
             session_cwd: None,
             auth: None,
             demo: false,
+            isolation: None,
         },
         driver: DriverCommand {
             program: Program::at(PINTLE).expect("the binary"),
@@ -41,7 +42,7 @@ fn request(scratch: &Path) -> CheckRequest {
             env: Environment::driver_allowlist([]),
             shim: Shim::Path(PINTLE.into()),
             artifact: PINTLE.into(),
-            built_in: true,
+            require_sandbox: false,
         },
         waits: Waits::default(),
         jobs: 1,

@@ -9,6 +9,9 @@ pub mod shim;
 pub mod supervisor;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(target_vendor = "apple")]
+#[path = "sys_apple.rs"]
+mod sys;
 #[cfg(windows)]
 #[path = "sys_windows.rs"]
 mod sys;

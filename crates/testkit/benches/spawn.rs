@@ -1,5 +1,5 @@
-//! What the keeper costs: spawn to reaped exit of `/bin/true`, in one run, from a small parent and from one with 512 MiB
-//! resident. Ratios count; absolute times are this machine's.
+//! What the keeper costs, alone and with a driver's sandbox: spawn to reaped exit of `/bin/true`, in one run, from a small
+//! parent and from one with 512 MiB resident. Ratios count; absolute times are this machine's.
 //!
 //! `cargo bench -p pintle-testkit --bench spawn`; the variable `PINTLE` names another binary to be the keeper, such as the
 //! released one.
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pintle_sdk::process::{Launch, Process, Program, Shim, Stderr};
+use pintle_sdk::process::{Launch, Network, Paths, Process, Program, ResourceLimits, Sandbox, Shim, Stderr};
 
 const ROUNDS: usize = 400;
 const RESIDENT_BYTES: usize = 512 << 20;
@@ -27,13 +27,17 @@ fn main() {
     let ballast = vec![1_u8; RESIDENT_BYTES];
     let big = measure(&runtime, &keeper, "512 MiB resident");
     drop(std::hint::black_box(ballast));
-    println!("keeper, big against small parent: {:.2}x", ratio(big, small));
+    for ((name, small), (_, big)) in small.into_iter().zip(big) {
+        println!("{name}, big against small parent: {:.2}x", ratio(big, small));
+    }
 }
 
-/// The three ways to spawn, taken in turn so that they share the machine's moods. Returns the keeper's p50.
-fn measure(runtime: &tokio::runtime::Runtime, keeper: &Path, parent: &str) -> Duration {
+/// The ways to spawn, taken in turn so that they share the machine's moods. Returns the p50 of those with a keeper.
+fn measure(runtime: &tokio::runtime::Runtime, keeper: &Path, parent: &str) -> [(&'static str, Duration); 2] {
     let shim = Shim::Path(keeper.to_owned());
-    let (mut bare, mut group, mut started, mut kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut bare, mut group, mut started) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut kept, mut confined) = (Vec::new(), Vec::new());
+    let folder = tempfile::tempdir().expect("a directory");
     for _ in 0..ROUNDS {
         bare.push(time(|| {
             let status = Command::new(TARGET).stdin(Stdio::null()).stdout(Stdio::null()).status().expect("spawn");
@@ -47,23 +51,45 @@ fn measure(runtime: &tokio::runtime::Runtime, keeper: &Path, parent: &str) -> Du
             process.gone().await;
         });
         kept.push(start.elapsed());
+        confined.push(time(|| runtime.block_on(run(confined_launch(shim.clone(), folder.path())))));
     }
-    let [bare, group, started, kept] = [bare, group, started, kept].map(|mut times| {
+    let [bare, group, started, kept, confined] = [bare, group, started, kept, confined].map(|mut times| {
         times.sort_unstable();
         (times[ROUNDS / 2], times[ROUNDS * 9 / 10])
     });
     println!("{parent}");
-    for (name, (p50, p90)) in
-        [("std, bare", bare), ("group only", group), ("keeper, until started", started), ("keeper, until gone", kept)]
-    {
+    for (name, (p50, p90)) in [
+        ("std, bare", bare),
+        ("group only", group),
+        ("keeper, until started", started),
+        ("keeper, until gone", kept),
+        ("with a sandbox", confined),
+    ] {
         println!("  {name:22} {:6} {:6}  {:.2}x bare", p50.as_micros(), p90.as_micros(), ratio(p50, bare.0));
     }
-    kept.0
+    [("keeper", kept.0), ("keeper with a sandbox", confined.0)]
 }
 
 async fn spawn(shim: Shim) {
-    let mut process = Process::spawn(launch(shim)).await.expect("spawn");
+    run(launch(shim)).await;
+}
+
+async fn run(launch: Launch) {
+    let mut process = Process::spawn(launch).await.expect("spawn");
     process.gone().await;
+}
+
+/// What a driver without grants is started with.
+fn confined_launch(shim: Shim, folder: &Path) -> Launch {
+    let mut sandbox = Sandbox::default();
+    sandbox.limits = ResourceLimits::driver();
+    sandbox.paths = Paths::Listed { read: Vec::new(), write: Vec::new() };
+    sandbox.network = Network::None;
+    sandbox.private_namespaces = true;
+    sandbox.folder = Some(folder.to_owned());
+    let mut launch = launch(shim);
+    launch.sandbox = Some(sandbox);
+    launch
 }
 
 fn launch(shim: Shim) -> Launch {

@@ -30,8 +30,13 @@ pub const ERROR_KIND: &str = "driver.error";
 /// Without these no scenario can be carried out.
 const NEEDED: [&str; 3] = [Permission::EPHEMERAL_INPUT, Permission::TARGET_EXEC, Permission::TARGET_ENVIRONMENT];
 /// With these it is done better.
-const WANTED: [&str; 4] =
-    [Permission::TARGET_HOME, Permission::TEMPORARY_HOME, Permission::BOUNDED_STDERR, Permission::COMPANION_STREAM];
+const WANTED: [&str; 5] = [
+    Permission::TARGET_HOME,
+    Permission::TARGET_ONLY_NETWORK,
+    Permission::TEMPORARY_HOME,
+    Permission::BOUNDED_STDERR,
+    Permission::COMPANION_STREAM,
+];
 
 /// The built-in scenario driver.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use pintle_sdk::driver::{
-    BudgetReport, CancelCause, Core, CoreError, DriverLaunch, HelloResult, Invoke, Observed, Permission,
-    Plan as Preparation, Run, StartError, TerminalStatus,
+    Artifact, BudgetReport, CancelCause, Core, CoreError, DriverLaunch, DriverRules, HelloResult, Invoke, Observed,
+    Permission, Plan as Preparation, Run, StartError, TerminalStatus,
 };
-use pintle_sdk::process::{Captured, Isolation};
+use pintle_sdk::process::{Applied, Captured, Isolation};
 use pintle_wire::{Digest, InstanceId, to_canonical};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -24,12 +24,12 @@ use crate::judge::Fault;
 use crate::observation::kind;
 use crate::pack::{Plan, Step};
 
-/// Permissions that a scenario driver may have. Names beyond these are never approved here.
-const GRANTED: [&str; 7] = [
+/// Permissions that a scenario driver may have, but for those that depend on whether its agent is isolated. Names beyond
+/// these are never approved here.
+const GRANTED: [&str; 6] = [
     Permission::EPHEMERAL_INPUT,
     Permission::TARGET_EXEC,
     Permission::TARGET_ENVIRONMENT,
-    Permission::TARGET_HOME,
     Permission::TEMPORARY_HOME,
     Permission::BOUNDED_STDERR,
     Permission::COMPANION_STREAM,
@@ -71,8 +71,10 @@ pub(super) enum End {
 #[derive(Debug, Clone)]
 pub(super) struct DriverFacts {
     pub(super) hello: HelloResult,
+    pub(super) approved: Vec<Permission>,
     pub(super) accepted: Vec<Permission>,
     pub(super) kept: bool,
+    pub(super) applied: Applied,
 }
 
 /// What every worker shares.
@@ -81,8 +83,8 @@ pub(super) struct Work {
     pub(super) jobs: Arc<[Job]>,
     pub(super) queue: Mutex<VecDeque<usize>>,
     pub(super) plan_digest: Digest,
-    /// What the driver's artifact really has.
-    pub(super) artifact: Digest,
+    /// The file that the driver says it is, as it was at the start.
+    pub(super) artifact: Artifact,
     pub(super) cancel: CancellationToken,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) silence: Mutex<Silence>,
@@ -191,9 +193,14 @@ impl Work {
             self.request.scratch.clone(),
         );
         launch.args.clone_from(&driver.args);
-        if driver.built_in {
-            launch.session.expected_artifact = Some(self.artifact);
+        // It must be there before the driver is, to be among what it may write to.
+        let sessions = self.request.scratch.join(SESSIONS);
+        if let Err(e) = std::fs::create_dir_all(&sessions) {
+            return Err((Fault::Environment, format!("failed to make the directory `{}`: {e}", sessions.display())));
         }
+        launch.artifact = Some(self.artifact.clone());
+        launch.rules = self.rules();
+        let grants = launch.rules.grants.clone();
         launch.session.verify_summary = true;
         let mut core = tokio::select! {
             started = Core::start(launch) => started.map_err(|error| start_failure(&error))?,
@@ -202,18 +209,53 @@ impl Work {
         let Some(hello) = core.driver().cloned() else {
             return Err((Fault::Driver, "the driver did not say what it is".to_owned()));
         };
-        let approved = hello.requested_permissions.iter().filter(|name| GRANTED.contains(&name.as_str())).cloned();
-        let preparation = Preparation { digest: self.plan_digest, approved: approved.collect(), fixtures: Vec::new() };
+        if let Some(message) = self.lacks_sandbox(core.applied()) {
+            core.kill().await;
+            return Err((Fault::Environment, message));
+        }
+        let approved: Vec<Permission> =
+            hello.requested_permissions.iter().filter(|name| grants.contains(name)).cloned().collect();
+        let preparation = Preparation { digest: self.plan_digest, approved: approved.clone(), fixtures: Vec::new() };
         match core.prepare(preparation).await {
             Ok(accepted) => {
                 let kept = *core.isolation() == Isolation::Keeper;
-                Ok((core, DriverFacts { hello, accepted, kept }))
+                let applied = core.applied().clone();
+                Ok((core, DriverFacts { hello, approved, accepted, kept, applied }))
             }
             Err(error) => {
                 let ended = core.kill().await;
                 Err((fault_of(&error), with_stderr(chain(&error), &ended.stderr)))
             }
         }
+    }
+
+    /// What a driver may be permitted, and so what it is kept from.
+    fn rules(&self) -> DriverRules {
+        let mut rules = DriverRules::default();
+        rules.grants = GRANTED.map(Permission::from).to_vec();
+        let Some(isolation) = &self.request.agent.isolation else {
+            rules.grants.push(Permission::from(Permission::TARGET_HOME));
+            return rules;
+        };
+        rules.confine_target = true;
+        if !isolation.ports.is_empty() {
+            rules.grants.push(Permission::from(Permission::TARGET_ONLY_NETWORK));
+            rules.ports.clone_from(&isolation.ports);
+        }
+        rules.read.clone_from(&isolation.read);
+        rules.read.push(self.request.agent.cwd.clone());
+        rules.write.push(self.request.agent.session_cwd.clone().unwrap_or_else(|| self.request.scratch.join(SESSIONS)));
+        rules
+    }
+
+    /// Why a driver that was started is not isolated as the user insists on.
+    fn lacks_sandbox(&self, applied: &Applied) -> Option<String> {
+        if !self.request.driver.require_sandbox {
+            return None;
+        }
+        let lacking: Vec<String> =
+            applied.lacking().map(|measure| format!("{}: {}", measure.aspect.as_str(), measure.how)).collect();
+        (!lacking.is_empty()).then(|| format!("failed to isolate the driver as required: {}", lacking.join("; ")))
     }
 
     async fn carry_out(&self, core: &mut Core, at: usize) -> Result<End, Deaf> {
@@ -226,7 +268,14 @@ impl Work {
             Ok(session) => session,
             Err(message) => return Ok(End::Broken { fault: Fault::Environment, message }),
         };
-        let input = match to_canonical(&job.input(&self.request, session.path.clone())) {
+        let mut input = job.input(&self.request, session.path.clone());
+        if self.request.agent.isolation.is_some() {
+            for (name, folder) in [("HOME", "home"), ("TMPDIR", "tmp")] {
+                let path = core.work_dir().join(folder).to_string_lossy().into_owned();
+                input.agent.env.insert(name.to_owned(), path);
+            }
+        }
+        let input = match to_canonical(&input) {
             Ok(input) => input,
             Err(error) => return Ok(End::Broken { fault: Fault::Harness, message: chain(&error) }),
         };
@@ -309,6 +358,9 @@ impl Work {
 /// Why a scenario was not carried out when the user stopped the check.
 pub(super) const INTERRUPTED: &str = "the check was interrupted";
 
+/// Where the sessions' directories are made, in the scratch directory.
+const SESSIONS: &str = "sessions";
+
 /// The directory of one scenario's session, gone with it unless it is the user's own.
 struct SessionDir {
     path: String,
@@ -320,10 +372,10 @@ impl SessionDir {
         let (path, fresh) = match &request.agent.session_cwd {
             Some(path) => (path.clone(), None),
             None => {
-                let fresh = tempfile::Builder::new().prefix("session-").tempdir_in(&request.scratch);
-                let fresh = fresh.map_err(|e| {
-                    format!("failed to make a working directory in `{}`: {e}", request.scratch.display())
-                })?;
+                let base = request.scratch.join(SESSIONS);
+                let fresh = tempfile::Builder::new().prefix("session-").tempdir_in(&base);
+                let fresh =
+                    fresh.map_err(|e| format!("failed to make a working directory in `{}`: {e}", base.display()))?;
                 (fresh.path().to_owned(), Some(fresh))
             }
         };

@@ -1,6 +1,7 @@
 //! What a check writes into its evidence run: the values of the journal's records, by kind, and the manifest's facts.
 
 use pintle_sdk::driver::BudgetReport;
+use pintle_sdk::process::Applied;
 use pintle_wire::{Digest, InstanceId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -85,10 +86,19 @@ pub struct DriverRecord {
     pub identity: Value,
     /// Its operations.
     pub operations: Vec<String>,
-    /// The permissions that it accepted.
+    /// The permissions that it requested.
+    #[serde(default)]
+    pub requested: Vec<String>,
+    /// Those of them that were approved.
+    #[serde(default)]
+    pub approved: Vec<String>,
+    /// Those of them that it accepted.
     pub permissions: Vec<String>,
     /// A keeper stands between it and the check.
     pub kept: bool,
+    /// What it was kept from, and how far the system enforced that.
+    #[serde(default)]
+    pub isolation: Applied,
 }
 
 /// A driver that is gone.

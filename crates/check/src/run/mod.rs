@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use pintle_sdk::driver::artifact_digest;
+use pintle_sdk::driver::Artifact;
 use pintle_store::evidence::{EvidenceError, EvidenceRun, Places};
 use pintle_store::{Fs, Sanitiser};
 use pintle_wire::{CanonError, Digest, InstanceId};
@@ -35,7 +35,7 @@ pub use evidence::{
     PackFacts, StartRecord, StreamRecord, kind,
 };
 pub use progress::Progress;
-pub use request::{AgentUnderTest, CheckRequest, DriverCommand, MAX_JOBS, Secrets, Waits};
+pub use request::{AgentIsolation, AgentUnderTest, CheckRequest, DriverCommand, MAX_JOBS, Secrets, Waits};
 pub use stored::{StoredCheck, StoredError};
 
 use crate::cel::Worker;
@@ -122,7 +122,7 @@ pub async fn check(
     let started = jiff::Timestamp::now();
     let jobs: Arc<[Job]> = jobs(&request)?.into();
     let digest = plan_digest(&jobs, &request)?;
-    let artifact = digest_of_artifact(&request)?;
+    let artifact = measure_artifact(&request)?;
     let sanitiser = Arc::new(Sanitiser::new(request.secrets.expose()));
     let facts = facts(&request, &jobs, digest, started);
     let mut faults = Vec::new();
@@ -211,9 +211,9 @@ fn keep_report(report: Report, recorded: Recorded, sanitiser: &Sanitiser) -> Res
     Ok((report, recorded.interrupted))
 }
 
-fn digest_of_artifact(request: &CheckRequest) -> Result<Digest, CheckError> {
+fn measure_artifact(request: &CheckRequest) -> Result<Artifact, CheckError> {
     let path = &request.driver.artifact;
-    artifact_digest(path).map_err(|source| CheckError::Artifact { path: path.clone(), source })
+    Artifact::measure(path).map_err(|source| CheckError::Artifact { path: path.clone(), source })
 }
 
 fn driver_argv(request: &CheckRequest) -> Vec<String> {

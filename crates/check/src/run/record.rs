@@ -129,8 +129,11 @@ impl Recorder {
         let record = DriverRecord {
             identity: serde_json::to_value(&facts.hello.identity).unwrap_or(Value::Null),
             operations: facts.hello.capabilities.operations.iter().map(|name| name.to_string()).collect(),
+            requested: facts.hello.requested_permissions.iter().map(ToString::to_string).collect(),
+            approved: facts.approved.iter().map(ToString::to_string).collect(),
             permissions: facts.accepted.iter().map(ToString::to_string).collect(),
             kept: facts.kept,
+            isolation: facts.applied.clone(),
         };
         self.append(kind::DRIVER, &record);
     }

@@ -53,6 +53,17 @@ pub struct AgentUnderTest {
     pub auth: Option<String>,
     /// It is the built-in one, because the user named none.
     pub demo: bool,
+    /// What it is kept from; without it, it runs as its user does.
+    pub isolation: Option<AgentIsolation>,
+}
+
+/// An agent that is kept from the same things as its driver, with a private HOME and TMPDIR.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentIsolation {
+    /// TCP ports that it may connect to, at any address; without any, it has no network.
+    pub ports: Vec<u16>,
+    /// Paths that it may read and run, beside the system's: its own program.
+    pub read: Vec<PathBuf>,
 }
 
 impl fmt::Debug for AgentUnderTest {
@@ -64,6 +75,7 @@ impl fmt::Debug for AgentUnderTest {
             .field("session_cwd", &self.session_cwd)
             .field("auth", &self.auth)
             .field("demo", &self.demo)
+            .field("isolation", &self.isolation)
             .finish()
     }
 }
@@ -79,10 +91,10 @@ pub struct DriverCommand {
     pub env: Environment,
     /// Its keeper.
     pub shim: Shim,
-    /// The file whose digest it should report as its own.
+    /// The file whose digest it must report as its own.
     pub artifact: PathBuf,
-    /// It is the one of this program.
-    pub built_in: bool,
+    /// A driver of which anything cannot be enforced is not used.
+    pub require_sandbox: bool,
 }
 
 /// Waits that replace those of the pack, in milliseconds.

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pintle_driver::{
-    Amounts, BudgetReport, Capabilities, CommandError, CoreEvent, CoreSession, DEFAULT_MAX_DATA_FRAME_BYTES, Digest, ExactInputHandle, Fault,
-    FixtureRefs, HelloResult, InputKind, InvokeParams, Life, Method, Permission, PrepareParams, Resource, Secret, State,
+    Amounts, BudgetReport, Capabilities, CommandError, CoreEvent, CoreSession, DEFAULT_MAX_DATA_FRAME_BYTES, Digest,
+    ExactInputHandle, Fault, FixtureRefs, HelloResult, InputKind, InvokeParams, Life, Method, Permission,
+    PrepareParams, Resource, Secret, State,
 };
 use tokio::net::unix::pipe;
 use tokio::time::timeout;

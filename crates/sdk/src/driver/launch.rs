@@ -132,9 +132,5 @@ pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(io::Error::from)
 }
 
-/// Makes a FIFO that its owner may open.
 #[cfg(target_vendor = "apple")]
-pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, Mode, mkfifoat};
-    mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)
-}
+pub(crate) use crate::sys::make_fifo;

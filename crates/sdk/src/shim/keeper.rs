@@ -167,6 +167,7 @@ enum Wake {
 
 impl Keeper {
     fn keep(mut self) {
+        let mut exceeded = None;
         let named = loop {
             self.reap_adopted();
             if let Some(since) = self.exit_seen {
@@ -178,8 +179,8 @@ impl Keeper {
                     (left, _) => break left,
                 }
             }
-            if let Some(what) = self.meter_says() {
-                self.say(&Status::Exceeded { what });
+            exceeded = self.meter_says();
+            if exceeded.is_some() {
                 break None;
             }
             match self.wait() {
@@ -194,6 +195,10 @@ impl Keeper {
             }
         };
         let survivors = self.kill_all();
+        // One that ended before its excess was seen has exceeded its bound all the same.
+        if let Some(what) = exceeded.or_else(|| self.meter.last_look()) {
+            self.say(&Status::Exceeded { what });
+        }
         let checked = named.is_some();
         let named = named.unwrap_or_default();
         self.say(&Status::Gone {

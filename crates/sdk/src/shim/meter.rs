@@ -101,6 +101,14 @@ impl Meter {
         Some(next.saturating_duration_since(Instant::now()))
     }
 
+    /// Looks at everything, when all processes have ended.
+    pub(super) fn last_look(&mut self) -> Option<Exceeded> {
+        if let Some(folder) = &mut self.folder {
+            folder.at = Instant::now();
+        }
+        self.look(|| 0)
+    }
+
     /// Looks at what is due. `count` tells how many processes there are.
     pub(super) fn look(&mut self, count: impl FnOnce() -> usize) -> Option<Exceeded> {
         let now = Instant::now();
@@ -163,6 +171,35 @@ mod tests {
         assert!(is_over(dir.path(), 90_000));
         assert!(!is_over(dir.path(), 200_000));
         assert!(!is_over(&dir.path().join("missing"), 0));
+    }
+
+    #[test]
+    fn where_no_group_counts_the_keeper_does_and_says_so() {
+        let mut sandbox = Sandbox::default();
+        sandbox.limits.processes = Some(2);
+        let mut meter = Meter { processes: Some(Processes::counted(2, "no group".to_owned())), folder: None };
+        let mut measures = Vec::new();
+        meter.correct(&sandbox, &mut measures);
+        assert_eq!((measures[0].aspect, measures[0].state), (Aspect::Processes, Enforcement::Partly));
+        assert!(measures[0].how.contains("no group"), "{}", measures[0].how);
+        assert_eq!(meter.look(|| 3), Some(Exceeded::Processes));
+        let mut meter = Meter { processes: Some(Processes::counted(3, String::new())), folder: None };
+        assert_eq!(meter.look(|| 3), None);
+    }
+
+    /// A child that could not join its group is counted instead.
+    #[test]
+    fn a_group_that_could_not_be_joined_does_not_count() {
+        let mut sandbox = Sandbox::default();
+        sandbox.limits.processes = Some(2);
+        let mut meter = Meter { processes: None, folder: None };
+        let failed = Err("join the control group: refused".to_owned());
+        let mut measures = vec![Measure::of(Aspect::Processes, "at most 2", failed)];
+        meter.correct(&sandbox, &mut measures);
+        assert_eq!(measures.len(), 1);
+        assert_eq!(measures[0].state, Enforcement::Partly);
+        assert!(measures[0].how.contains("refused"), "{}", measures[0].how);
+        assert_eq!(meter.look(|| 3), Some(Exceeded::Processes));
     }
 
     #[test]

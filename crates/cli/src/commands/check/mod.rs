@@ -39,6 +39,24 @@ pub(crate) struct CheckArgs {
     /// Another driver in place of the built-in one: a command line, split by the shell's word rules.
     #[arg(long, value_name = "CMD")]
     driver: Option<String>,
+    /// The file that the driver must declare as its artifact. Default: the last word of its command line that is a file.
+    #[arg(long, value_name = "FILE", requires = "driver")]
+    driver_artifact: Option<PathBuf>,
+    /// Keep the agent from all but the system's files, its own program, the working directory and a private HOME, and from
+    /// the network: `none`, or `ports:N,..` for TCP to these ports.
+    #[arg(
+        long,
+        value_name = "NETWORK",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "none",
+        value_parser = network
+    )]
+    isolate_agent: Option<Ports>,
+    /// Check nothing if any part of the isolation cannot be enforced here. Without --isolate-agent that is always so: an
+    /// agent that is as free as you are makes its driver so.
+    #[arg(long)]
+    require_sandbox: bool,
     /// Give the agent this environment variable, with this value or the one it has here. Its value is replaced wherever it
     /// would stand in the evidence. Repeatable.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
@@ -214,9 +232,34 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Ports that an isolated agent may connect to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Ports(Vec<u16>);
+
+fn network(text: &str) -> Result<Ports, String> {
+    if text == "none" {
+        return Ok(Ports::default());
+    }
+    let ports =
+        text.strip_prefix("ports:").map(|ports| ports.split(',').map(str::parse).collect::<Result<Vec<u16>, _>>());
+    match ports {
+        Some(Ok(ports)) if !ports.contains(&0) => Ok(Ports(ports)),
+        _ => Err("it is neither `none` nor `ports:N,..`".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_is_none_or_ports() {
+        assert_eq!(network("none"), Ok(Ports(Vec::new())));
+        assert_eq!(network("ports:443,8080"), Ok(Ports(vec![443, 8080])));
+        for bad in ["", "ports:", "ports:x", "ports:0", "ports:443,", "ports:65536", "all"] {
+            assert!(network(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn seconds_become_milliseconds() {

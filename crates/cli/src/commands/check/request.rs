@@ -1,15 +1,15 @@
 //! From arguments, project configuration and environment to a request.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pintle_check::cel::WorkerConfig;
 use pintle_check::pack::{DEFAULT_PACK, LoadError, Pack};
 use pintle_check::report::Report;
-use pintle_check::run::{AgentUnderTest, CheckRequest, DriverCommand, Secrets, Waits};
-use pintle_sdk::process::{Environment, Program, Shim};
+use pintle_check::run::{AgentIsolation, AgentUnderTest, CheckRequest, DriverCommand, Secrets, Waits};
+use pintle_sdk::process::{Environment, PrivateDir, Program, Shim};
 use pintle_store::home::{Home, HomeError, HomeVars};
 use pintle_store::{RealFs, fsx};
 use pintle_wire::{Profile, ScanLimits, scan};
@@ -80,7 +80,7 @@ pub(super) fn read_baseline(path: &Path) -> Result<Report, CommandError> {
 }
 
 /// A private directory for what is gone after the check.
-pub(crate) fn scratch() -> Result<tempfile::TempDir, CommandError> {
+pub(crate) fn scratch() -> Result<PrivateDir, CommandError> {
     let base = std::env::temp_dir();
     let failed = |e: std::io::Error| {
         let message = format!("make a directory in `{}`: {e}", base.display());
@@ -88,7 +88,7 @@ pub(crate) fn scratch() -> Result<tempfile::TempDir, CommandError> {
     };
     // Agents compare paths: they get the one that the system itself would print.
     let base = base.canonicalize().map_err(failed)?;
-    tempfile::Builder::new().prefix("pintle-").tempdir_in(base).map_err(failed)
+    PrivateDir::create(&base, "pintle-scratch-").map_err(failed)
 }
 
 /// Where state is kept.
@@ -122,6 +122,10 @@ pub(super) fn build(
     };
     let (env, secrets) = environment(config.env.iter().chain(&args.env))?;
     let session_cwd = args.cwd.as_ref().map(|path| directory(path)).transpose()?;
+    let isolation = args.isolate_agent.as_ref().map(|ports| AgentIsolation {
+        ports: ports.0.clone(),
+        read: program_files(&argv, &cwd, env.get("PATH").map(String::as_str)),
+    });
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = match args.jobs {
         Some(jobs) => usize::from(jobs),
@@ -133,7 +137,7 @@ pub(super) fn build(
         pack,
         cases: args.cases.clone(),
         prompts: config.prompts,
-        agent: AgentUnderTest { argv, cwd, env, session_cwd, auth: args.auth.clone(), demo },
+        agent: AgentUnderTest { argv, cwd, env, session_cwd, auth: args.auth.clone(), demo, isolation },
         driver: driver(args, &this, &current)?,
         waits: Waits { start_ms: args.startup_timeout, reply_ms: args.timeout },
         jobs,
@@ -160,15 +164,35 @@ pub(crate) fn current_dir() -> Result<PathBuf, CommandError> {
 
 fn driver(args: &CheckArgs, this: &Path, current: &Path) -> Result<DriverCommand, CommandError> {
     let env = Environment::driver_allowlist(std::env::vars_os());
+    let require_sandbox = args.require_sandbox;
     let shim = Shim::Path(this.to_owned());
     let failed = |error: &dyn std::error::Error| CommandError::caused(Exit::Usage, "driver", error);
     let Some(line) = &args.driver else {
         let program = Program::at(this).map_err(|error| failed(&error))?;
         let args = vec!["driver".into(), "acp".into()];
-        return Ok(DriverCommand { program, args, env, shim, artifact: this.to_owned(), built_in: true });
+        return Ok(DriverCommand { program, args, env, shim, artifact: this.to_owned(), require_sandbox });
     };
-    let DriverLine { program, args, artifact } = DriverLine::split(line, current)?;
-    Ok(DriverCommand { program, args, env, shim, artifact, built_in: false })
+    let DriverLine { program, args: arguments, artifact } = DriverLine::split(line, current)?;
+    let artifact = args.driver_artifact.as_ref().map_or(artifact, |path| current.join(path));
+    Ok(DriverCommand { program, args: arguments, env, shim, artifact, require_sandbox })
+}
+
+/// What an isolated agent must see of itself: its program, the files on its command line, and the directories of both but
+/// for the user's own and those above it.
+fn program_files(argv: &[String], cwd: &Path, path: Option<&str>) -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let program = argv.first().and_then(|name| Program::find(name, path.map(OsStr::new), cwd).ok());
+    let arguments = argv.iter().skip(1).map(|word| cwd.join(word)).filter(|path| path.is_file());
+    let files = program.map(|program| program.path().to_owned()).into_iter().chain(arguments);
+    let mut seen = Vec::new();
+    for file in files {
+        // A link is followed: what is beside the file that it leads to belongs to the program.
+        let real = file.canonicalize().unwrap_or_else(|_| file.clone());
+        let folder = real.parent().filter(|folder| home.as_ref().is_none_or(|home| !home.starts_with(folder)));
+        seen.extend(folder.map(Path::to_owned));
+        seen.extend([file, real]);
+    }
+    seen
 }
 
 /// The agent's environment, and the values in it that must not be kept.
@@ -221,7 +245,7 @@ fn words(words: &[OsString]) -> Result<Vec<String>, CommandError> {
     words.iter().map(|word| utf8(word)).collect()
 }
 
-fn utf8(word: &std::ffi::OsStr) -> Result<String, CommandError> {
+fn utf8(word: &OsStr) -> Result<String, CommandError> {
     let refused = || CommandError::usage(format!("pass `{}` to the driver: it is not UTF-8", word.display()));
     word.to_str().map(str::to_owned).ok_or_else(refused)
 }

@@ -158,3 +158,35 @@ impl Landlocked {
         measures
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the evidence says on kernels that the tests do not run on.
+    #[test]
+    fn an_older_kernel_is_told_as_what_it_is() {
+        let mut sandbox = Sandbox::default();
+        sandbox.paths = Paths::Listed { read: Vec::new(), write: Vec::new() };
+        use Enforcement::{Enforced, NotEnforced, Partly};
+        let check = |status, paths, outside, ports: bool| {
+            let landlocked = Landlocked::at(status);
+            assert_eq!(landlocked.ports.is_ok(), ports, "{status:?}");
+            let measures = landlocked.measures(&sandbox);
+            assert_eq!(
+                measures.iter().map(|measure| measure.state).collect::<Vec<_>>(),
+                [paths, outside],
+                "{status:?}"
+            );
+            assert!(measures.iter().all(|measure| !measure.how.is_empty()));
+        };
+        let available = |effective_abi| LandlockStatus::Available { effective_abi, kernel_abi: None };
+        check(available(ABI::V1), Partly, NotEnforced, false);
+        check(available(ABI::V3), Partly, NotEnforced, false);
+        check(available(ABI::V4), Partly, NotEnforced, true);
+        check(available(ABI::V5), Enforced, NotEnforced, true);
+        check(available(ABI::V6), Enforced, Enforced, true);
+        check(LandlockStatus::NotEnabled, NotEnforced, NotEnforced, false);
+        check(LandlockStatus::NotImplemented, NotEnforced, NotEnforced, false);
+    }
+}

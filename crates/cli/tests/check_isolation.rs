@@ -1,0 +1,168 @@
+//! What `pintle check` keeps driver and agent from, with the real binary: the flags, the evidence, the refusals.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
+
+struct User {
+    dir: tempfile::TempDir,
+}
+
+impl User {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for name in ["cwd", "tmp", "home"] {
+            fs::create_dir(dir.path().join(name)).expect("a directory");
+        }
+        Self { dir }
+    }
+
+    /// Checks `agent` with the smallest scenario.
+    fn check(&self, options: &[&str], agent: &[&str]) -> Output {
+        Command::new(PINTLE)
+            .args(["check", "--case", "basics", "--format", "json"])
+            .args(options)
+            .arg("--")
+            .args(agent)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.dir.path().join("home"))
+            .env("PINTLE_HOME", self.dir.path().join("state"))
+            .env("TMPDIR", self.dir.path().join("tmp"))
+            .current_dir(self.dir.path().join("cwd"))
+            .stdin(Stdio::null())
+            .output()
+            .expect("the binary runs")
+    }
+
+    /// The values of the records of this kind in the journal of the one run.
+    fn records(&self, kind: &str) -> Vec<Value> {
+        let runs = fs::read_dir(self.dir.path().join("state/runs")).into_iter().flatten().flatten();
+        let run: PathBuf = runs.map(|entry| entry.path()).find(|path| path.is_dir()).expect("a run");
+        let journal = fs::read_to_string(run.join("journal.ndjson")).expect("a journal");
+        let records = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        records.filter(|record| record["kind"] == kind).map(|record| record["value"].clone()).collect()
+    }
+}
+
+fn state(driver: &Value, aspect: &str) -> (String, String) {
+    let measures = driver["isolation"]["measures"].as_array().expect("measures").clone();
+    let measure = measures.into_iter().find(|measure| measure["aspect"] == aspect).expect("the aspect");
+    let text = |name: &str| measure[name].as_str().expect("text").to_owned();
+    (text("state"), text("how"))
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn an_agent_that_is_free_makes_its_driver_free_and_the_evidence_says_so() {
+    let user = User::new();
+    let output = user.check(&[], &[PINTLE, "mock", "agent"]);
+    assert_eq!(code(&output), Some(0), "{}", text(&output));
+    let driver = user.records("driver").remove(0);
+    for list in ["requested", "approved", "permissions"] {
+        let names = driver[list].to_string();
+        for name in ["target-exec", "target-home", "target-environment"] {
+            assert!(names.contains(name), "{list}: {names}");
+        }
+    }
+    assert!(!driver["approved"].to_string().contains("target-only-network"));
+    assert_eq!(state(&driver, "lifetime").0, "enforced");
+    for aspect in ["paths", "network", "namespaces", "memory"] {
+        let (state, how) = state(&driver, aspect);
+        assert_eq!(state, "not_wanted", "{aspect}");
+        assert!(how.contains("target-exec"), "{aspect}: {how}");
+    }
+}
+
+#[test]
+fn a_sandbox_that_is_required_is_not_there_for_a_free_agent() {
+    let user = User::new();
+    let output = user.check(&["--require-sandbox"], &[PINTLE, "mock", "agent"]);
+    assert_eq!(code(&output), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("failed to isolate the driver as required"), "{}", text(&output));
+    assert!(text(&output).contains("target-exec"), "{}", text(&output));
+}
+
+#[test]
+fn an_isolated_agent_is_checked_as_a_free_one() {
+    let user = User::new();
+    let output = user.check(&["--isolate-agent"], &[PINTLE, "mock", "agent"]);
+    assert_eq!(code(&output), Some(0), "{}", text(&output));
+    let driver = user.records("driver").remove(0);
+    let approved = driver["approved"].to_string();
+    assert!(approved.contains("target-exec") && !approved.contains("target-home"), "{approved}");
+    let mut lacking = Vec::new();
+    for aspect in ["lifetime", "namespaces", "memory", "processes", "folder", "paths", "network", "outside"] {
+        let (state, how) = state(&driver, aspect);
+        assert_ne!(state, "not_wanted", "{aspect}: {how}");
+        if state == "not_enforced" {
+            println!("NOT ENFORCED HERE: {aspect}: {how}");
+            lacking.push(aspect);
+        }
+    }
+    let again = User::new();
+    let required = again.check(&["--isolate-agent", "--require-sandbox"], &[PINTLE, "mock", "agent"]);
+    let expected = if lacking.is_empty() { 0 } else { 3 };
+    assert_eq!(code(&required), Some(expected), "{}", text(&required));
+}
+
+/// An agent in shell that tells in its name what it found of its user's.
+const CURIOUS: &str = r#"
+found=none
+cat "$SECRET_FILE" >/dev/null 2>&1 && found=secret
+case "$HOME" in */home) [ -d "$HOME" ] && [ "$HOME" != "$REAL_HOME" ] || found=home ;; *) found="odd-home" ;; esac
+echo x >"$TMPDIR/mine" || found=tmp
+while read -r line; do
+  id=${line#*\"id\":}; id=${id%%,*}
+  echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":1,\"agentInfo\":{\"name\":\"$found\",\"version\":\"1\"}}}"
+done
+"#;
+
+#[test]
+fn an_isolated_agent_sees_nothing_of_its_user() {
+    let user = User::new();
+    let secret = user.dir.path().join("home/secret");
+    fs::write(&secret, "a secret").expect("a file");
+    let real_home = format!("REAL_HOME={}", user.dir.path().join("home").display());
+    let secret_file = format!("SECRET_FILE={}", secret.display());
+    let agent = ["/bin/sh", "-c", CURIOUS];
+    for (options, expected) in [
+        (vec!["--env", real_home.as_str(), "--env", secret_file.as_str()], "secret"),
+        (vec!["--env", real_home.as_str(), "--env", secret_file.as_str(), "--isolate-agent"], "none"),
+    ] {
+        let output = user.check(&options, &agent);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        let found = report["agent"]["info"]["name"].as_str().unwrap_or_default().to_owned();
+        if expected == "none" {
+            assert_eq!(found, expected, "{}", text(&output));
+        } else {
+            assert_ne!(found, "none", "{}", text(&output));
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_is_not_the_file_that_it_should_be_is_not_used() {
+    let user = User::new();
+    let driver = format!("{PINTLE} driver acp");
+    let other = Path::new("/bin/true").to_str().expect("UTF-8");
+    let output = user.check(&["--driver", &driver, "--driver-artifact", other], &[PINTLE, "mock", "agent"]);
+    assert_eq!(code(&output), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("declares another artifact digest"), "{}", text(&output));
+    let user = User::new();
+    let output = user.check(&["--driver", &driver, "--driver-artifact", PINTLE], &[PINTLE, "mock", "agent"]);
+    assert_eq!(code(&output), Some(0), "{}", text(&output));
+}

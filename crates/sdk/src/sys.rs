@@ -19,6 +19,7 @@ use std::{
 };
 
 use rustix::process::Pid;
+use rustix::fs::OFlags;
 use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::process::Exit;

@@ -40,6 +40,13 @@ impl CommandError {
         self
     }
 
+    /// Adds a line for each of these.
+    #[must_use]
+    pub(crate) fn hint_all(mut self, hints: Vec<String>) -> Self {
+        self.hints.extend(hints);
+        self
+    }
+
     /// The stable word of the failure.
     pub(crate) const fn class(&self) -> &'static str {
         self.class

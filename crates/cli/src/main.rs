@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, driver, json, mock, task, trace};
+use crate::commands::{check, driver, json, mock, prompt, task, trace};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -32,6 +32,11 @@ enum Command {
     Check(Box<check::CheckArgs>),
     /// Judge the stored evidence of a check again. Exit codes as `check`.
     Judge(Box<check::JudgeArgs>),
+    /// One turn with an agent in the terminal, streamed: its answer on standard output, what it does on standard error.
+    ///
+    /// Exit code: 0 the agent ended its turn, 1 refused, cancelled or broken off, 2 wrong usage, 4 the agent wants
+    /// authentication, 5 the agent did not start. Ctrl-C cancels the turn, a second one kills the agent.
+    Prompt(Box<prompt::PromptArgs>),
     /// Plumbing for driver authors.
     #[command(subcommand)]
     Driver(driver::DriverCommand),
@@ -85,6 +90,7 @@ fn run(command: &Command) -> u8 {
     let (result, json) = match command {
         Command::Check(args) => (check::run(args), args.json()),
         Command::Judge(args) => (check::run_judge(args), args.json()),
+        Command::Prompt(args) => (prompt::run(args), args.json()),
         Command::Driver(command) => (driver::run(command), command.json()),
         Command::Json(command) => (json::run(command), false),
         Command::Mock(command) => (mock::run(command), false),

@@ -53,6 +53,11 @@ pub enum ClientEvent<W> {
         /// For a prompt: its session, and how many updates were raised for it (D1, D5).
         turn: Option<(Arc<str>, u64)>,
     },
+    /// The agent has closed a session, as it was asked to. The outcome of that request follows.
+    SessionClosed {
+        /// The session.
+        session: Arc<str>,
+    },
     /// The last event.
     Closed(Closed),
 }
@@ -520,6 +525,7 @@ impl<W> ClientEnd<W> {
             (Some(Asked::Open(session)), _) => self.forget_unopened(session),
             (Some(Asked::Close(session)), Outcome::Result(_)) => {
                 self.sessions.remove(session);
+                self.events.push_back(ClientEvent::SessionClosed { session: session.clone() });
             }
             (Some(Asked::Prompt(session)), _) => {
                 let mut updates = 0;

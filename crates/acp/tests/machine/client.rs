@@ -98,6 +98,27 @@ fn early_updates_are_kept_within_bounds() {
     assert_eq!(client.end.counters().dropped_early_update, (400 - 256) + (100 - 63));
 }
 
+/// A session that the agent has closed is told before the request's own outcome, so that what belongs to it can go.
+#[test]
+fn a_closed_session_is_told_once() {
+    let mut client = Client::new(pintle_acp::Config::default());
+    let hello = client.ask("initialize", json!({ "protocolVersion": 1 })).expect("sent");
+    let capabilities = json!({ "sessionCapabilities": { "close": {} } });
+    let result = json!({ "protocolVersion": 1, "agentCapabilities": capabilities });
+    client.send(json!({ "jsonrpc": "2.0", "id": hello.get(), "result": result }));
+    client.events.clear();
+    let id = client.ask("session/close", json!({ "sessionId": "s1" })).expect("advertised");
+    client.send(json!({ "jsonrpc": "2.0", "id": id.get(), "result": {} }));
+    let [ClientEvent::SessionClosed { session }, ClientEvent::Outcome { .. }] = &client.events[..] else {
+        panic!("{:?}", client.events);
+    };
+    assert_eq!(&**session, "s1");
+    let refused = client.ask("session/close", json!({ "sessionId": "s2" })).expect("advertised");
+    let error = json!({ "code": -32002, "message": "no such session" });
+    client.send(json!({ "jsonrpc": "2.0", "id": refused.get(), "error": error }));
+    assert!(matches!(client.events.last(), Some(ClientEvent::Outcome { outcome: Outcome::Error(_), .. })));
+}
+
 /// The replay of a load is shown as it comes.
 #[test]
 fn a_loaded_session_is_known_at_once() {

@@ -41,7 +41,7 @@ fn lines(text: &str, line: Option<u64>, limit: Option<u64>) -> String {
 
 fn refusal(error: BeneathError) -> (i64, String) {
     let code = match &error {
-        BeneathError::Relative | BeneathError::Outside => INVALID_PARAMS,
+        error if error.is_outside() => INVALID_PARAMS,
         error if error.is_not_found() => NOT_FOUND,
         _ => INTERNAL,
     };

@@ -6,5 +6,6 @@ pub(crate) mod driver;
 pub(crate) mod exec;
 pub(crate) mod json;
 pub(crate) mod mock;
+pub(crate) mod prompt;
 pub(crate) mod task;
 pub(crate) mod trace;

@@ -8,6 +8,7 @@ use pintle_acp::{Error, MethodId, NotificationToClient, RawJson, Reply, RequestT
 
 use super::agent::answer;
 use super::ctx::{Ctx, Stop};
+use super::host::ToolKinds;
 use super::lane::{Updates, catch_panic};
 use super::service::{BoxFuture, Service, panicked};
 use super::turn::Turn;
@@ -29,9 +30,22 @@ pub trait Client: Send + Sync + 'static {
         None
     }
 
+    /// Where the connection notes the kinds of tool calls as it reads them, for permission policies; asked for once, by
+    /// [`connect`](super::connect). By default nowhere.
+    fn tool_kinds(&self) -> Option<ToolKinds> {
+        None
+    }
+
     /// `session/update`. Updates of a turn that is taken as a stream go there instead.
     fn session_update(&self, notification: SessionNotification, cx: &Ctx) -> impl Future<Output = ()> + Send {
         let _ = (notification, cx);
+        ready(())
+    }
+
+    /// The agent has closed a session of this client's, as it was asked to: what belongs to it can go. Sessions that are
+    /// open when the connection ends are not told one by one; the client itself is dropped then.
+    fn session_ended(&self, session: &SessionId) -> impl Future<Output = ()> + Send {
+        let _ = session;
         ready(())
     }
 
@@ -275,6 +289,14 @@ impl<C: Client> Service for ClientService<C> {
                 tokio::task::coop::consume_budget().await;
             }
         })
+    }
+
+    fn tool_kinds(&self) -> Option<ToolKinds> {
+        self.client.tool_kinds()
+    }
+
+    fn session_ended<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        Box::pin(self.client.session_ended(session))
     }
 
     fn notification<'a>(&'a self, method: &'a str, params: Option<&'a RawJson>, cx: &'a Ctx) -> BoxFuture<'a, bool> {

@@ -291,7 +291,7 @@ impl<T: Shape> Future for PendingReply<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outcome = std::task::ready!(self.poll_outcome(cx));
-        Poll::Ready(result(outcome).and_then(|result| decode(result.as_str()).map_err(RequestError::Result)))
+        Poll::Ready(result(outcome).and_then(|result| typed(&result).map_err(RequestError::Result)))
     }
 }
 
@@ -311,6 +311,12 @@ impl<T> fmt::Debug for PendingReply<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingReply").field("id", &self.id).finish_non_exhaustive()
     }
+}
+
+/// Older peers answer `null` where the protocol has an object without required members.
+fn typed<T: Shape>(result: &RawJson) -> Result<T, Fault> {
+    let text = result.as_str();
+    decode(text).or_else(|fault| if text == "null" { decode("{}").map_err(|_| fault) } else { Err(fault) })
 }
 
 pub(crate) fn result(outcome: Outcome) -> Result<RawJson, RequestError> {

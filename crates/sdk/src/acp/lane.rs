@@ -51,6 +51,9 @@ pub(crate) enum Work {
         waiter: Waiter,
         outcome: Outcome,
     },
+    SessionEnded {
+        session: Arc<str>,
+    },
 }
 
 impl Work {
@@ -60,7 +63,7 @@ impl Work {
             Self::Notification { notification } => notification.params.as_ref(),
             Self::Prompt { params, .. } | Self::Update { params, .. } => Some(params),
             Self::Outcome { outcome: Outcome::Result(result), .. } => Some(result),
-            Self::Outcome { .. } => None,
+            Self::Outcome { .. } | Self::SessionEnded { .. } => None,
         };
         ITEM_BYTES + params.map_or(0, |params| params.as_bytes().len())
     }
@@ -248,6 +251,9 @@ async fn one(link: &Arc<Link>, service: &Arc<dyn Service>, work: Work) {
         // Taken together with those behind it.
         Work::Update { .. } => {}
         Work::Outcome { waiter, outcome } => waiter.deliver(outcome, 0),
+        Work::SessionEnded { session } => {
+            until_aborted(link, service::session_ended(link, &**service, &session)).await;
+        }
     }
 }
 

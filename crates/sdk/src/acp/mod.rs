@@ -22,12 +22,14 @@ mod client;
 mod connection;
 mod ctx;
 mod end;
+pub mod host;
 mod lane;
 mod link;
 mod run;
 mod serve;
 mod service;
 mod stream;
+mod tool;
 mod turn;
 
 pub use agent::Agent;
@@ -38,6 +40,7 @@ pub(crate) use run::Run;
 pub use serve::{ClientConnection, ServeError, connect, connect_with, serve, serve_with};
 pub(crate) use serve::{TASKS_GRACE, agent_connection, client_connection};
 pub use stream::{CollectedTurn, PromptError, TurnStream};
+pub use tool::{ToolRun, TurnTerminal};
 pub use turn::Turn;
 
 pub use pintle_acp::permission::{self, Decision};

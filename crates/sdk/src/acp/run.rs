@@ -16,6 +16,7 @@ use pintle_acp::{AgentEvent, ClientEvent, Closed, Output};
 use tokio::time::Sleep;
 
 use super::end::Event;
+use super::host::ToolKinds;
 use super::lane::{Lanes, Work};
 use super::link::{INBOX_BYTES, INBOX_HARD_BYTES, Link, Waiter, now};
 use super::service::Service;
@@ -39,6 +40,8 @@ pub(crate) struct Run {
     link: Arc<Link>,
     transport: Box<dyn Transport>,
     lanes: Lanes,
+    /// Where a client wants the kinds of tool calls noted.
+    kinds: Option<ToolKinds>,
     buffer: Box<[u8]>,
     writing: VecDeque<Bytes>,
     must_flush: bool,
@@ -63,6 +66,7 @@ enum Outgoing {
 impl Run {
     pub(crate) fn new(link: Arc<Link>, transport: Box<dyn Transport>, service: Arc<dyn Service>) -> Self {
         Self {
+            kinds: service.tool_kinds(),
             lanes: Lanes::new(link.clone(), service),
             link,
             transport,
@@ -277,6 +281,9 @@ impl Run {
                 self.lanes.push(session.clone(), Work::Request { request, session, stop });
             }
             ClientEvent::Update { session, delivery, params, rx } => {
+                if let Some(kinds) = &self.kinds {
+                    kinds.note(&params);
+                }
                 let full = self.link.inbox_bytes() >= INBOX_HARD_BYTES;
                 match (sink, delivery) {
                     _ if full => self.link.lock().end.count_shed_notification(),
@@ -299,6 +306,10 @@ impl Run {
                 }
                 (waiter, turn) => waiter.deliver(outcome, turn.map_or(0, |(_, updates)| updates)),
             },
+            ClientEvent::SessionClosed { session } => {
+                self.lanes.push(Some(session.clone()), Work::SessionEnded { session: session.clone() });
+                self.lanes.forget(&session);
+            }
             ClientEvent::Closed(why) => self.close(why),
         }
     }

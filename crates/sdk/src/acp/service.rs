@@ -4,10 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use pintle_acp::types::SessionId;
 use pintle_acp::{Error, PeerNotification, PeerRequest, RawJson, Reply, TurnToken};
 use tokio_util::sync::CancellationToken;
 
 use super::ctx::{Ctx, Stop};
+use super::host::ToolKinds;
 use super::lane::{Panicked, Updates, catch_panic};
 use super::link::{Link, now};
 use super::turn::Turn;
@@ -27,6 +29,17 @@ pub(crate) trait Service: Send + Sync + 'static {
 
     /// Decodes a notification and calls its handler; false if nobody took it.
     fn notification<'a>(&'a self, method: &'a str, params: Option<&'a RawJson>, cx: &'a Ctx) -> BoxFuture<'a, bool>;
+
+    /// Where a client wants the kinds of tool calls noted.
+    fn tool_kinds(&self) -> Option<ToolKinds> {
+        None
+    }
+
+    /// A session of a client is closed.
+    fn session_ended<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, ()> {
+        let _ = session;
+        Box::pin(std::future::ready(()))
+    }
 }
 
 pub(crate) async fn request(
@@ -86,6 +99,12 @@ pub(crate) async fn notification(link: &Arc<Link>, service: &dyn Service, notifi
         Ok(true) => {}
         Ok(false) => link.lock().end.count_dropped_notification(),
         Err(Panicked) => panicked(link, &method),
+    }
+}
+
+pub(crate) async fn session_ended(link: &Link, service: &dyn Service, session: &str) {
+    if catch_panic(service.session_ended(&SessionId::from(session))).await.is_err() {
+        panicked(link, "session_ended");
     }
 }
 

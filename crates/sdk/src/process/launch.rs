@@ -60,6 +60,8 @@ pub enum Stderr {
     Capture,
     /// A pipe for the caller, who must drain it.
     Piped,
+    /// The pipe of its standard output, so that both come as one stream, in order.
+    Stdout,
     /// Our own standard error.
     Inherit,
     /// Nowhere.

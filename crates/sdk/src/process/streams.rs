@@ -37,6 +37,7 @@ impl Streams {
                 let (ours, theirs) = os::output_pipe().await?;
                 (Some(ChildStderr(ours)), theirs)
             }
+            Stderr::Stdout => (None, child_stdout.try_clone()?),
             Stderr::Inherit => (None, os::own_stderr()?),
             Stderr::Null => (None, os::null()?),
         };

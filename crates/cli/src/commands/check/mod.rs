@@ -21,7 +21,10 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 
 pub(crate) use self::output::terminal_width;
-pub(crate) use self::request::{current_dir, now_ms, scratch, this_program};
+pub(crate) use self::progress::Signals;
+pub(crate) use self::request::{
+    current_dir, directory as session_directory, environment, now_ms, scratch, this_program,
+};
 pub(crate) use self::stored::{JudgeArgs, run as run_judge};
 
 /// What `pintle check` is told.
@@ -215,13 +218,14 @@ fn refusal(error: &CheckError, out: bool) -> CommandError {
 
 /// The first signal asks the check to stop; resolves at the second.
 async fn interrupted_twice(cancel: &CancellationToken) {
-    let Some(mut signals) = progress::Signals::new() else { return std::future::pending().await };
+    let Some(mut signals) = Signals::new() else { return std::future::pending().await };
     signals.next().await;
     output::note("stopping: the agents are closed down; once more kills them");
     cancel.cancel();
     signals.next().await;
 }
 
+/// Seconds of a command line, in milliseconds.
 pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     const MAX_SECONDS: f64 = 86_400.0;
     let seconds: f64 = text.parse().map_err(|_| "it is not a number of seconds".to_owned())?;

@@ -51,7 +51,7 @@ impl ProgressLine {
 
 /// The signals that ask a check to stop.
 #[cfg(unix)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
@@ -59,7 +59,7 @@ pub(super) struct Signals {
 #[cfg(unix)]
 impl Signals {
     /// Takes them over; `None` if the system refuses, and then they do what they always do.
-    pub(super) fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Some(Self {
             interrupt: signal(SignalKind::interrupt()).ok()?,
@@ -67,7 +67,7 @@ impl Signals {
         })
     }
 
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -77,16 +77,16 @@ impl Signals {
 
 /// The signals that ask a check to stop.
 #[cfg(not(unix))]
-pub(super) struct Signals;
+pub(crate) struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
     /// Takes them over.
-    pub(super) fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         Some(Self)
     }
 
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         // An error means that nobody can press it.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;

@@ -196,7 +196,7 @@ fn program_files(argv: &[String], cwd: &Path, path: Option<&str>) -> Vec<PathBuf
 }
 
 /// The agent's environment, and the values in it that must not be kept.
-fn environment<'a>(
+pub(crate) fn environment<'a>(
     named: impl Iterator<Item = &'a String>,
 ) -> Result<(BTreeMap<String, String>, Vec<String>), CommandError> {
     let allowed = Environment::agent_allowlist(std::env::vars_os());
@@ -233,7 +233,8 @@ fn value_of(name: &str) -> Result<String, CommandError> {
     }
 }
 
-fn directory(path: &Path) -> Result<PathBuf, CommandError> {
+/// An existing directory, as the system itself would print it.
+pub(crate) fn directory(path: &Path) -> Result<PathBuf, CommandError> {
     let refused = |why: &dyn std::fmt::Display| {
         CommandError::usage(format!("use `{}` as working directory: {why}", path.display()))
     };

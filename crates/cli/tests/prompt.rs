@@ -1,0 +1,395 @@
+//! `pintle prompt` with the real binary, the built-in agent and broken agents: what is shown where, every exit code, and
+//! that nothing is left running.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
+
+/// So that a failing test ends.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A little agent in shell; what it answers to requests beside `initialize` is the caller's.
+const SHELL_AGENT: &str = r#"
+while read -r line; do
+  id=${line#*\"id\":}; id=${id%%,*}
+  case "$line" in
+    *'"initialize"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":{\"loadSession\":true},\"authMethods\":[{\"id\":\"key\",\"name\":\"Key\"}]}}" ;;
+    *) eval "$1" ;;
+  esac
+done
+"#;
+const AUTH_REQUIRED: &str =
+    r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32000,\"message\":\"Authentication required\"}}""#;
+/// Loads any session with a replay, and ends every turn at once for a reason of the test's.
+const LOADS: &str = r#"case "$line" in
+  *'"session/load"'*)
+    echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"old","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"from before"}}}}'
+    echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":null}" ;;
+  *'"session/prompt"'*)
+    echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"old","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"now"}}}}'
+    echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"stopReason\":\"$REASON\"}}" ;;
+esac"#;
+
+/// A user with a current directory of their own, whose processes can be told from all others.
+struct User {
+    dir: tempfile::TempDir,
+}
+
+impl User {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::create_dir_all(dir.path().join("cwd/.git")).expect("directories");
+        Self { dir }
+    }
+
+    fn cwd(&self) -> PathBuf {
+        self.dir.path().join("cwd").canonicalize().expect("it is there")
+    }
+
+    fn mark(&self) -> String {
+        format!("PROMPT_TEST={}", self.dir.path().display())
+    }
+
+    fn command(&self, options: &[&str], agent: &[&str]) -> Command {
+        let mut command = Command::new(PINTLE);
+        command.arg("prompt").args(options);
+        if !agent.is_empty() {
+            command.args(["--env", &self.mark(), "--"]).args(agent);
+        }
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .current_dir(self.cwd())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Prompts the built-in agent.
+    fn prompt(&self, options: &[&str]) -> Run {
+        self.run(options, &[PINTLE, "mock", "agent"])
+    }
+
+    fn run(&self, options: &[&str], agent: &[&str]) -> Run {
+        let run: Run = self.command(options, agent).output().expect("the binary runs").into();
+        self.assert_nothing_runs();
+        run
+    }
+
+    fn shell(&self, options: &[&str], answers: &str) -> Run {
+        self.run(options, &["/bin/sh", "-c", SHELL_AGENT, "sh", answers])
+    }
+
+    fn start(&self, options: &[&str], agent: &[&str]) -> Running {
+        let mut child = self.command(options, agent).spawn().expect("the binary runs");
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let err = BufReader::new(child.stderr.take().expect("a pipe"));
+        Running { child, out, err, seen: String::new() }
+    }
+
+    /// No process has the mark in its environment. A keeper that is still at it is waited for.
+    fn assert_nothing_runs(&self) {
+        let mark = self.mark().into_bytes();
+        let until = Instant::now() + LIMIT;
+        loop {
+            let left: Vec<String> = fs::read_dir("/proc")
+                .expect("proc")
+                .filter_map(|entry| {
+                    let path = entry.ok()?.path();
+                    let environ = fs::read(path.join("environ")).ok()?;
+                    let marked = environ.split(|byte| *byte == 0).any(|variable| variable == mark);
+                    marked.then(|| fs::read_to_string(path.join("cmdline")).unwrap_or_default())
+                })
+                .collect();
+            if left.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < until, "still running: {left:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+struct Run {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+impl Run {
+    #[track_caller]
+    fn assert(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
+        for word in words {
+            assert!(self.err.contains(word), "`{word}` is not in:\n{}", self.err);
+        }
+    }
+}
+
+/// A `pintle prompt` that is under way.
+struct Running {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    err: BufReader<std::process::ChildStderr>,
+    seen: String,
+}
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a pid")).expect("a pid");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Reads standard output up to and with `text`.
+    fn until_out(&mut self, text: &str) {
+        let mut byte = [0];
+        while !self.seen.contains(text) {
+            assert_eq!(self.out.read(&mut byte).expect("readable"), 1, "no `{text}` in: {}", self.seen);
+            self.seen.push(char::from(byte[0]));
+        }
+    }
+
+    fn until_err(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert_ne!(self.err.read_line(&mut line).expect("readable"), 0, "no `{text}`");
+        }
+    }
+
+    fn end(mut self) -> Run {
+        let mut err = String::new();
+        self.err.read_to_string(&mut err).expect("UTF-8");
+        self.out.read_to_string(&mut self.seen).expect("UTF-8");
+        let status = self.child.wait().expect("it ends");
+        Run { code: status.code(), out: self.seen, err }
+    }
+}
+
+#[test]
+fn the_answer_is_on_standard_output_and_nothing_else_is() {
+    let run = User::new().prompt(&["echo hello"]);
+    run.assert(0, &["session: mock-"]);
+    assert_eq!(run.out, "hello\n");
+    let run = User::new().prompt(&["tool_calls"]);
+    run.assert(0, &["[x] edit    Edit a file", "[!] edit    Edit a file", "pintle-out.txt (new) +1 -0", "+pintle"]);
+    assert_eq!(run.out, "");
+    let run = User::new().prompt(&["session_updates"]);
+    run.assert(0, &["plan", "[>] Change", "context: "]);
+    assert!(!run.err.contains('\x1b'), "no colour where there is no terminal: {}", run.err);
+}
+
+#[test]
+fn the_prompt_may_come_from_standard_input() {
+    let user = User::new();
+    let mut child =
+        user.command(&["-"], &[PINTLE, "mock", "agent"]).stdin(Stdio::piped()).spawn().expect("the binary runs");
+    child.stdin.take().expect("a pipe").write_all(b"echo from a pipe\n").expect("it reads");
+    let run: Run = child.wait_with_output().expect("it ends").into();
+    run.assert(0, &[]);
+    assert_eq!(run.out, "from a pipe\n");
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_spelled_out() {
+    let run = User::new().prompt(&["echo \u{1b}]0;title\u{7}\u{1b}[2J\u{202e}x"]);
+    run.assert(0, &[]);
+    assert_eq!(run.out, "\\u{1b}]0;title\\u{7}\\u{1b}[2J\\u{202e}x\n");
+}
+
+/// Default is none, since standard output is no terminal here. `reads` knows that the tool call edits although the
+/// permission request does not say so.
+#[test]
+fn nothing_is_done_that_is_not_approved() {
+    for options in [&["callbacks"][..], &["--approve", "none", "callbacks"], &["--approve", "reads", "callbacks"]] {
+        let user = User::new();
+        let run = user.prompt(options);
+        run.assert(0, &["[?] rejected: Write pintle-check.txt", "[!] edit"]);
+        assert_eq!(run.out, "not allowed, so not done\n");
+        assert!(!user.cwd().join("pintle-check.txt").exists(), "{options:?}");
+    }
+}
+
+#[test]
+fn what_is_approved_is_done_in_the_working_directory() {
+    let user = User::new();
+    let elsewhere = user.dir.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a directory");
+    let run = user.prompt(&["--approve", "all", "--cwd", elsewhere.to_str().expect("UTF-8"), "callbacks"]);
+    run.assert(0, &["[?] allowed: Write pintle-check.txt", "write: ok, read: ok, terminal: ok"]);
+    assert_eq!(run.out, "done as allowed\n");
+    assert_eq!(fs::read_to_string(elsewhere.join("pintle-check.txt")).expect("it was written"), "pintle\n");
+}
+
+#[test]
+fn a_program_gets_one_object_a_line() {
+    let run = User::new().prompt(&["--format", "json", "--approve", "all", "callbacks"]);
+    run.assert(0, &[]);
+    let lines: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let types: Vec<&str> = lines.iter().map(|line| line["type"].as_str().expect("a type")).collect();
+    assert_eq!((types[0], types[types.len() - 1]), ("session", "end"), "{types:?}");
+    assert_eq!(lines[0]["agent"]["name"], "pintle-mock-agent");
+    let session = &lines[0]["session_id"];
+    let updates: Vec<&Value> = lines.iter().filter(|line| line["type"] == "update").collect();
+    assert!(updates.len() > 3 && updates.iter().all(|line| line["params"]["sessionId"] == *session), "{updates:?}");
+    let permissions: Vec<&Value> = lines.iter().filter(|line| line["type"] == "permission").collect();
+    assert_eq!(permissions.len(), 1);
+    assert_eq!(permissions[0]["outcome"], "allowed");
+    assert_eq!(lines[lines.len() - 1]["stop_reason"], "end_turn");
+
+    let run = User::new().run(&["--format", "json", "x"], &["/nowhere/agent"]);
+    run.assert(5, &[]);
+    let error: Value = serde_json::from_str(&run.err).expect("one object");
+    assert_eq!(error["error"]["class"], "not_found");
+}
+
+#[test]
+fn an_interrupt_cancels_the_turn() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let user = User::new();
+        let mut running = user.start(&["wait_for_cancel"], &[PINTLE, "mock", "agent"]);
+        running.until_out("waiting for a cancel");
+        running.signal(signal);
+        running.until_err("cancelling the turn");
+        let run = running.end();
+        run.assert(1, &["the turn ended early: cancelled"]);
+        user.assert_nothing_runs();
+    }
+}
+
+#[test]
+fn a_second_interrupt_kills_the_agent() {
+    let user = User::new();
+    let agent = [PINTLE, "mock", "agent", "--fault", "cancel-ignored"];
+    let mut running = user.start(&["wait_for_cancel"], &agent);
+    running.until_out("waiting for a cancel");
+    running.signal(Signal::INT);
+    running.until_err("cancelling the turn");
+    running.signal(Signal::INT);
+    running.end().assert(1, &["it was interrupted"]);
+    user.assert_nothing_runs();
+}
+
+/// Nobody reads what is written, so the main thread is stuck; the second interrupt ends the program all the same.
+#[test]
+fn an_interrupt_is_heard_by_a_program_that_nobody_reads_from() {
+    let user = User::new();
+    let mut running = user.start(&["flood 1000000"], &[PINTLE, "mock", "agent"]);
+    running.until_out("1\n");
+    running.signal(Signal::INT);
+    running.signal(Signal::TERM);
+    let status = running.child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(1));
+    user.assert_nothing_runs();
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let user = User::new();
+    let mut running = user.start(&["flood 1000000"], &[PINTLE, "mock", "agent"]);
+    running.until_out("1\n");
+    let Running { mut child, out, mut err, .. } = running;
+    drop(out);
+    let mut said = String::new();
+    err.read_to_string(&mut said).expect("UTF-8");
+    assert_eq!((child.wait().expect("it ends").code(), said.as_str()), (Some(0), ""));
+    user.assert_nothing_runs();
+}
+
+#[test]
+fn a_turn_over_its_time_is_cancelled() {
+    let run = User::new().prompt(&["--timeout", "0.3", "wait_for_cancel"]);
+    run.assert(1, &["the time of the turn is over", "the turn ended early: cancelled"]);
+}
+
+#[test]
+fn an_agent_that_does_not_start_is_told_with_what_it_said() {
+    let user = User::new();
+    user.run(&["x"], &["no-such-agent"]).assert(5, &["no-such-agent", "PATH"]);
+    let broken = user.run(&["x"], &["/bin/sh", "-c", "echo out of luck >&2; exit 3"]);
+    broken.assert(5, &["went away before it had answered `initialize`", "exit code 3", "out of luck"]);
+    let silent = user.run(&["--startup-timeout", "0.3", "x"], &["/bin/sh", "-c", "sleep 600"]);
+    silent.assert(5, &["did not answer `initialize` within 0.3 s"]);
+    user.run(&["x"], &["/bin/sh", "-c", "cat >/dev/null; echo noise"]).assert(5, &[]);
+    let refuses = user.run(&["x"], &[PINTLE, "mock", "agent", "--fault", "init-error"]);
+    refuses.assert(5, &["`initialize` failed"]);
+}
+
+#[test]
+fn an_agent_that_dies_in_the_turn_is_told() {
+    let run = User::new().prompt(&["crash"]);
+    run.assert(1, &["the agent went away", "the agent ended with signal 6"]);
+}
+
+#[test]
+fn what_an_agent_leaves_behind_is_killed() {
+    User::new().run(&["echo x"], &[PINTLE, "mock", "agent", "--fault", "leaves-child"]).assert(0, &[]);
+    User::new()
+        .run(&["echo x"], &["/bin/sh", "-c", "setsid sleep 600 & exec \"$0\" mock agent", PINTLE])
+        .assert(0, &[]);
+}
+
+#[test]
+fn an_agent_that_wants_a_login_is_told_how() {
+    let run = User::new().shell(&["x"], AUTH_REQUIRED);
+    run.assert(4, &["wants authentication first", "--auth key", "--env NAME"]);
+    let run = User::new().prompt(&["--auth", "mock", "echo in"]);
+    run.assert(0, &[]);
+    assert_eq!(run.out, "in\n");
+}
+
+/// A loaded session replays what was said before, which is not part of the answer.
+#[test]
+fn a_session_goes_on() {
+    for (reason, code) in [("end_turn", 0), ("refusal", 1), ("max_tokens", 1), ("of_its_own", 1)] {
+        let reason = format!("REASON={reason}");
+        let run = User::new().shell(&["--session", "old", "--env", &reason, "x"], LOADS);
+        run.assert(code, &[]);
+        assert_eq!(run.out, "now\n");
+    }
+    let run = User::new().prompt(&["--session", "no-such-session", "x"]);
+    run.assert(1, &["open the session again", "-32002"]);
+}
+
+#[test]
+fn a_wrong_command_line_is_told() {
+    let user = User::new();
+    let check = |options: &[&str], words: &str| user.run(options, &[]).assert(2, &[words]);
+    check(&[], "TEXT");
+    check(&["x", "--"], "nothing after `--`");
+    check(&["x"], "none is named");
+    check(&["--approve", "writes", "x"], "approve");
+    check(&["--timeout", "0", "x"], "timeout");
+    user.run(&[""], &["agent"]).assert(5, &["agent"]);
+    user.prompt(&["  "]).assert(2, &["the prompt is empty"]);
+    user.prompt(&["--cwd", "/nowhere", "x"]).assert(2, &["working directory"]);
+    user.prompt(&["--env", "NOT_SET_ANYWHERE", "x"]).assert(2, &["NOT_SET_ANYWHERE"]);
+}
+
+#[test]
+fn the_agent_of_the_project_is_the_default() {
+    let user = User::new();
+    fs::create_dir(user.cwd().join(".config")).expect("a directory");
+    let command = format!("command = [{PINTLE:?}, \"mock\", \"agent\"]\n");
+    fs::write(user.cwd().join(".config/pintle.toml"), command).expect("a file");
+    let run = user.run(&["echo mine"], &[]);
+    run.assert(0, &[]);
+    assert_eq!(run.out, "mine\n");
+}

@@ -8,6 +8,7 @@ mod agent;
 mod command;
 mod fault;
 mod scenes;
+mod settings;
 mod spoil;
 
 use std::fmt;

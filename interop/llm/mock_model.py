@@ -1,9 +1,10 @@
 """A model server on loopback, so that real agents take whole turns with no network.
 
 It speaks four dialects: OpenAI chat completions, OpenAI responses, Anthropic messages, Gemini generateContent. Every
-answer is the text in MOCK_TEXT. When the newest user text contains `wait_for_cancel`, the answer is streamed a word at
-a time until the caller hangs up, at most MAX_HOLD_S seconds, so that a cancel in the middle of a turn has something to
-cancel. Each request is appended to the log as one JSON line.
+answer is the text in MOCK_TEXT. When the newest user text contains `wait_for_cancel`, or is the long prompt of the
+conformance pack, the answer is streamed a word at a time until the caller hangs up, at most MAX_HOLD_S seconds, so that
+a cancel in the middle of a turn has something to cancel. The pack's prompts that want a stream, a file or a command get
+one: the last two by a call of the shell tool. Each request is appended to the log as one JSON line.
 
 It can call tools, for the task pointer: `publish_by_tool TEXT` in the newest user text calls the tool whose name
 contains `task_publish`, `publish_by_shell TEXT` runs the `publisher:` line through the shell tool, both with the values
@@ -35,6 +36,13 @@ LOG_FILE = ""
 TOKENS = {"now": INPUT_TOKENS, "left": -1}
 BLOCK = re.compile(r"TASK_POINTER_V2(?:_BOOTSTRAP)?\nstatus: .*?END_TASK_POINTER_V2", re.S)
 DIRECTIVE = re.compile(r"publish_by_(tool|shell) ([^\n<]+)")
+# In the prompts of the pack `acp-v1`: one to be cancelled, one to be streamed, and those that want a command to be run.
+HOLDS = ("wait_for_cancel", "numbers from 1 to 500")
+COUNTS = "numbers from 1 to 200"
+RUNS = {
+    "Create a file named pintle-check.txt": "echo pintle > pintle-check.txt",
+    "run the command `echo pintle`": "echo pintle",
+}
 SHELL_TOOLS = ("exec_command", "shell_command", "local_shell", "shell", "run_shell_command", "bash")
 
 
@@ -93,7 +101,7 @@ def is_tool_result(message):
 
 
 def directive(body):
-    """What the newest user text asks for: ("tool" or "shell", TEXT). Nothing once a tool has answered.
+    """What the newest user text asks for: ("tool", "shell" or "run", TEXT). Nothing once a tool has answered.
 
     Contexts of hooks and reminders of the agent stand beside the text or behind it, and are passed over.
     """
@@ -104,6 +112,9 @@ def directive(body):
         asked = [match for text in texts for match in DIRECTIVE.findall(text)]
         if asked:
             return asked[-1][0], asked[-1][1].strip()
+        wanted = [command for text in texts for words, command in RUNS.items() if words in text]
+        if wanted:
+            return "run", wanted[-1]
         if any(not text.lstrip().startswith("<") and not blocks(text) for text in texts):
             return None
     return None
@@ -146,11 +157,13 @@ def shell_arguments(schema, command):
 def call_of(body):
     """The tool call to answer with: (name, arguments, namespace), or nothing."""
     asked, block = directive(body), newest_block(body)
-    if not asked or not block:
+    if not asked or (asked[0] != "run" and not block):
         return None
     kind, text = asked
-    request = request_of(block, text)
+    request = request_of(block, text) if block else None
     for name, schema, space in tools_of(body):
+        if kind == "run" and name.lower() in SHELL_TOOLS:
+            return name, shell_arguments(schema, text), space
         if kind == "tool" and "task_publish" in name:
             return name, request, space
         if kind == "shell" and name.lower() in SHELL_TOOLS:
@@ -232,6 +245,10 @@ class Model(BaseHTTPRequestHandler):
     def words(self, hold):
         """The pieces of the answer; while held, more of them until the caller hangs up."""
         yield TEXT
+        for number in range(1, 201) if hold == "count" else ():
+            yield f"\n{number}"
+        if hold == "count":
+            return
         ends = time.monotonic() + MAX_HOLD_S
         while hold and time.monotonic() < ends:
             time.sleep(0.1)
@@ -253,7 +270,8 @@ class Model(BaseHTTPRequestHandler):
             self.send_json({})
             return
         self.record(body)
-        hold = "wait_for_cancel" in last_user_text(body)
+        asked = last_user_text(body)
+        hold = any(words in asked for words in HOLDS) or (COUNTS in asked and "count")
         path = self.path
         try:
             if "count_tokens" in path:

@@ -1,6 +1,6 @@
 //! The client's end: delivery of updates, permissions, early updates.
 
-use pintle_acp::ClientEvent;
+use pintle_acp::{ClientEvent, Outcome};
 use serde_json::{Value, json};
 
 use crate::pair::{Client, code, vectors};

@@ -2,6 +2,7 @@
 
 pub mod cel;
 pub mod driver;
+mod json;
 pub mod judge;
 pub mod mock;
 pub mod observation;

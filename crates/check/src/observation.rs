@@ -290,11 +290,13 @@ pub struct Descendant {
     pub name: String,
 }
 
-/// Payload of `step`: reported once for each step of the plan, in order, when the step is over.
+/// Payload of `step`: reported once for each step of the plan, in order, when the step is over. One more, whose index is
+/// the number of steps and whose status is `ok`, stands where the driver closes standard input at the end of the scenario;
+/// a judge needs it to tell an answer in time from one that an agent gives only when it is told to go.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepReport {
-    /// Index in the plan, from 0.
+    /// Index in the plan, from 0; the number of steps for the closing at the end.
     pub index: u32,
     /// How it ended.
     pub status: StepStatus,

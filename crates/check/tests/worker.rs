@@ -37,9 +37,14 @@ const TESTS: &[(&str, fn())] = &[
     ("an_expression_that_eats_memory_ends_the_child_only", memory),
     ("a_child_that_dies_again_and_again_is_given_up", given_up),
     ("a_program_that_does_not_exist_is_told", missing),
+    ("a_message_as_deep_as_a_message_may_be_is_judged", deep),
 ];
 
 fn trace() -> Arc<Trace> {
+    traced(None)
+}
+
+fn traced(line: Option<String>) -> Arc<Trace> {
     let plan = Plan {
         schema: "pintle.scenario.v1".to_owned(),
         id: "none".to_owned(),
@@ -48,7 +53,12 @@ fn trace() -> Arc<Trace> {
         callbacks: Default::default(),
         steps: Vec::new(),
     };
-    Arc::new(TraceBuilder::new(&plan, Timeouts::default()).finish())
+    let mut builder = TraceBuilder::new(&plan, Timeouts::default());
+    if let Some(text) = line {
+        let payload = serde_json::json!({"dir": "in", "line": 1, "t_ns": 1, "text": text}).to_string();
+        builder.push_stored("acp.frame", &payload, &mut |_| None);
+    }
+    Arc::new(builder.finish())
 }
 
 fn worker() -> Worker {
@@ -108,4 +118,14 @@ fn given_up() {
 fn missing() {
     let mut worker = Worker::new(WorkerConfig::new(vec!["/pintle/no/such/program".into()]));
     assert!(matches!(worker.load(&trace()), Err(EvalError::Unavailable(_))));
+}
+
+/// The scan lets 256 levels pass, serde_json alone 127: what lies between must not take the judgement of a scenario away.
+fn deep() {
+    let nested = ["[".repeat(250), "]".repeat(250)].concat();
+    let mut worker = worker();
+    worker.load(&traced(Some(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{nested}}}"#)))).expect("the child takes it");
+    let inner = "get(frames('in', '*')[0].json, 'result.0.0.0') != null";
+    assert_eq!(worker.ask("frames('in', '*')[0].valid", Want::Bool), Ok(Answer::Bool(true)));
+    assert_eq!(worker.ask(inner, Want::Bool), Ok(Answer::Bool(true)));
 }

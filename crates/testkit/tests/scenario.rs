@@ -9,6 +9,7 @@ use std::time::Duration;
 use pintle_check::driver::{AgentSpec, Ending, INPUT_SCHEMA, Input, Limits, REPORT_QUEUE, Report, carry_out};
 use pintle_check::observation::{
     AcpFrame, AgentDescendants, AgentExit, AgentStart, Direction, ExitPhase, Observation, StartFailureReason,
+    StepReport,
 };
 use pintle_check::pack::Timeouts;
 use pintle_sdk::process::Shim;
@@ -63,12 +64,15 @@ impl Seen {
         frames.collect()
     }
 
+    /// Of the plan's steps, without the closing that is reported behind them.
     fn statuses(&self) -> Vec<&'static str> {
         let steps = self.observations().filter_map(|observation| match observation {
-            Observation::Step(step) => Some(step.status.as_str()),
+            Observation::Step(step) => Some(step),
             _ => None,
         });
-        steps.collect()
+        let closing =
+            |step: &&StepReport| step.detail.as_deref().is_some_and(|why| why.starts_with("the steps are over"));
+        steps.filter(|step| !closing(step)).map(|step| step.status.as_str()).collect()
     }
 
     fn exit(&self) -> &AgentExit {

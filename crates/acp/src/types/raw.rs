@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pintle_wire::{Profile, ScanLimits, scan};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -65,7 +66,14 @@ impl Raw {
     /// # Errors
     /// When the value is not a `T`.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(self.get())
+        let mut deserializer = serde_json::Deserializer::from_str(self.get());
+        // A message may be twice as deep as serde_json likes; what is no part of one keeps serde_json's bound.
+        if scan(self.get().as_bytes(), Profile::Acp, ScanLimits::DEPTH_ONLY).is_ok() {
+            deserializer.disable_recursion_limit();
+        }
+        let value = T::deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(value)
     }
 
     pub(crate) fn null() -> Self {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::evaluate::{Answer, EvalError, Evaluator, InProcess, Want};
+use crate::json::read_own;
 use crate::trace::Trace;
 
 /// Longest request that the child reads, in bytes.
@@ -313,7 +314,7 @@ fn answer_all(
         if input.by_ref().take(MAX_REQUEST_BYTES).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        let request: Request = serde_json::from_slice(&line).map_err(ServeError::Request)?;
+        let request: Request = read_own(&line).map_err(ServeError::Request)?;
         let (Request::Load { deadline_ms, .. } | Request::Ask { deadline_ms, .. }) = &request;
         // Twice the parent's deadline: the parent acts first, this is for when there is none any more.
         deadline.store(elapsed_ms(clock).saturating_add(2 * deadline_ms).max(1), Ordering::Release);

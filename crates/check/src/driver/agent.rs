@@ -35,7 +35,8 @@ pub const REPORT_QUEUE: usize = 32 * 1024;
 const MAX_UNWRITTEN_BYTES: usize = 160 * 1024 * 1024;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
-/// How late a deadline may be handled because the agent keeps writing: what it wrote before the deadline counts.
+/// How late a deadline may be handled because the agent keeps writing: what it wrote before the deadline counts. Counted from
+/// the moment in which this process, which may have been kept waiting itself, sees that the deadline is over.
 const MAX_LATENESS: Duration = Duration::from_millis(200);
 /// How long to wait for the rest of standard error, and for the keeper's last word, when all is over.
 const LAST_WORDS: Duration = Duration::from_secs(3);
@@ -235,6 +236,7 @@ impl Run {
 
     async fn until_finished(mut self, cancel: &CancellationToken) -> Result<Ending, AgentError> {
         let mut cancelled = false;
+        let mut overdue: Option<(Duration, Duration)> = None;
         self.act().await?;
         while !self.finished {
             let woken = self.wait(cancel, cancelled).await;
@@ -252,8 +254,11 @@ impl Run {
                 Woken::Due => self.exec.handle_timeout(now),
             }
             // An agent that writes without a pause must not hold up its own deadline.
-            if self.exec.poll_timeout().is_some_and(|due| now > due + MAX_LATENESS) {
+            let due = self.exec.poll_timeout().filter(|due| now > *due);
+            overdue = due.map(|due| overdue.filter(|(of, _)| *of == due).unwrap_or((due, now)));
+            if overdue.is_some_and(|(_, seen)| now > seen + MAX_LATENESS) {
                 self.exec.handle_timeout(now);
+                overdue = None;
             }
             self.act().await?;
         }

@@ -4,7 +4,7 @@
 //! for byte by the caller whatever this module makes of it. Only what a careful client would act on counts as a
 //! request or a response here.
 
-use pintle_wire::{Profile, ScanLimits, scan};
+use pintle_wire::{Profile, ScanLimits, decode_raw, scan};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -81,7 +81,7 @@ pub(crate) fn normal_id(raw: &str) -> String {
 }
 
 fn value(raw: &RawValue) -> Option<Value> {
-    serde_json::from_str(raw.get()).ok()
+    decode_raw(raw).ok()
 }
 
 fn can_echo(raw: &str) -> bool {
@@ -138,6 +138,18 @@ mod tests {
         ] {
             check(line, Inbound::Other);
         }
+    }
+
+    /// A value may sit at depth 256; serde_json alone reads 127.
+    #[test]
+    fn deep_parts_are_read() {
+        let deep = ["[".repeat(250), "]".repeat(250)].concat();
+        let line = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{deep}}}"#);
+        let Inbound::Response { result: Some(result), .. } = peek(line.as_bytes(), 1 << 20) else { panic!("{line}") };
+        assert_eq!(result.to_string(), deep);
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"m","params":{deep}}}"#);
+        let Inbound::Notification { params, .. } = peek(line.as_bytes(), 1 << 20) else { panic!("{line}") };
+        assert_eq!(params.to_string(), deep);
     }
 
     #[test]

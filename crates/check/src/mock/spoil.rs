@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_sdk::transport::{Direction, Verdict};
+use pintle_wire::{Profile, ScanLimits, scan};
 use serde_json::{Value, json};
 
 use super::fault::Fault;
 
 /// How long an agent that exits early still has for the lines that it wrote.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+const LAST_WORDS: Duration = Duration::from_millis(100);
 /// A turn with more updates than this streamed a lot.
 const FLOOD_UPDATES: u64 = 1_000;
 /// In the ids of requests that a fault makes up, so that their answers can be told.
@@ -25,6 +26,8 @@ pub(super) struct Spoiler {
     calls: HashMap<String, String>,
     sessions: Vec<String>,
     cancelled: HashSet<String>,
+    /// Sessions that were cancelled while a permission request was open.
+    cancelled_asking: HashSet<String>,
     offered: Value,
     version: Value,
     held: Vec<u8>,
@@ -50,6 +53,7 @@ impl Spoiler {
             calls: HashMap::new(),
             sessions: Vec::new(),
             cancelled: HashSet::new(),
+            cancelled_asking: HashSet::new(),
             offered: Value::Null,
             version: Value::Null,
             held: Vec::new(),
@@ -60,7 +64,8 @@ impl Spoiler {
     }
 
     pub(super) fn judge(&mut self, direction: Direction, line: &[u8]) -> Verdict {
-        let Ok(message) = serde_json::from_slice::<Value>(line) else { return Verdict::Pass };
+        let Ok(text) = scan(line, Profile::Acp, ScanLimits::ACP) else { return Verdict::Pass };
+        let Ok(message) = text.decode::<Value>() else { return Verdict::Pass };
         match direction {
             Direction::In => self.incoming(message),
             Direction::Out => self.outgoing(message),
@@ -140,6 +145,9 @@ impl Spoiler {
                 }
             }
             _ => {}
+        }
+        if self.calls.values().any(|method| method == "session/request_permission") {
+            self.cancelled_asking.insert(session.clone());
         }
         self.cancelled.insert(session);
         Verdict::Pass
@@ -282,6 +290,9 @@ impl Spoiler {
             message["id"] = json!(-number);
             return line(&message);
         }
+        if self.fault == Fault::ExtUnanswered && asked.method.starts_with('_') {
+            return nothing();
+        }
         if message.get("result").is_none() {
             // What the agent refuses, it refuses right.
             return Verdict::Pass;
@@ -306,7 +317,6 @@ impl Spoiler {
                     (Fault::ConfigPartial, "session/set_config_option") => {
                         message["result"]["configOptions"] = json!([]);
                     }
-                    (Fault::ExtUnanswered, method) if method.starts_with('_') => return nothing(),
                     (Fault::ResumeReplays, "session/resume") => {
                         let replay = chunk(asked.session.as_deref().unwrap_or_default(), "once more");
                         return Verdict::Replace([bytes(&replay), bytes(&message)].concat());
@@ -360,7 +370,7 @@ impl Spoiler {
         let session = asked.session.clone().unwrap_or_default();
         let cancelled = text(&message, "/result/stopReason").as_deref() == Some("cancelled");
         let was_cancelled = self.cancelled.remove(&session) && cancelled;
-        let asks = self.calls.values().any(|method| method == "session/request_permission");
+        let asked_then = self.cancelled_asking.remove(&session);
         let has = |kind: &str| {
             let blocks = asked.params.get("prompt").and_then(Value::as_array);
             blocks.is_some_and(|blocks| blocks.iter().any(|block| block["type"] == json!(kind)))
@@ -371,7 +381,8 @@ impl Spoiler {
             Fault::StopReasonUnknown => message["result"]["stopReason"] = json!("finished"),
             Fault::ResultAndError => message["error"] = json!({ "code": -32603, "message": "both" }),
             Fault::AnswerTwice => return Verdict::Replace(bytes(&message).repeat(2)),
-            Fault::ExitEarly => {
+            // What streamed a lot may still be on its way to a client that reads slowly.
+            Fault::ExitEarly if asked.updates <= FLOOD_UPDATES => {
                 let die = self.die.clone();
                 tokio::spawn(async move {
                     tokio::time::sleep(LAST_WORDS).await;
@@ -385,7 +396,7 @@ impl Spoiler {
                 let late = chunk(&session, "one more word");
                 return Verdict::Replace([bytes(&message), bytes(&late)].concat());
             }
-            Fault::PermissionCancelEnds if was_cancelled && asks => {
+            Fault::PermissionCancelEnds if was_cancelled && asked_then => {
                 message["result"]["stopReason"] = json!("end_turn");
             }
             Fault::RefusesImage if has("image") => fail(&mut message),

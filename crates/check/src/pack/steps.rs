@@ -105,6 +105,19 @@ impl Step {
         "resume_reading",
     ];
 
+    /// The name of the step whose reply this one waits for, if it waits for a reply: its own name where it sends a request.
+    pub fn awaits_reply_to(&self) -> Option<&str> {
+        match self {
+            Self::Initialize(step) if step.wait => Some(&step.name),
+            Self::Authenticate(step) if step.wait => Some(&step.name),
+            Self::Request(step) if step.wait => step.name.as_deref(),
+            Self::NewSession(step) if step.wait => Some(&step.name),
+            Self::Prompt(step) if step.wait => step.name.as_deref(),
+            Self::Wait(step) if step.until == WaitFor::Reply => step.of.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The name under which the trace and later steps find this step, if it has one.
     pub fn name(&self) -> Option<&str> {
         match self {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::document::{ManifestDocument, RequirementLines, ScenarioDocument, Source};
@@ -372,7 +373,8 @@ fn params(
 
 fn json(text: Option<&str>, member: &'static str) -> Result<(), LoadProblem> {
     let Some(text) = text else { return Ok(()) };
-    match serde_json::from_str::<Value>(text) {
+    // Any grammar-conforming text, however deep and with names twice: a scenario may mean it.
+    match serde_json::from_str::<IgnoredAny>(text) {
         Ok(_) => Ok(()),
         Err(error) => Err(LoadProblem::NotJson { member, reason: error.to_string() }),
     }

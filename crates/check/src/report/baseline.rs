@@ -18,7 +18,8 @@ pub struct Regression {
 }
 
 /// Requirements that fail now and did not fail in `baseline`; with [`FailOn::Should`] also new warnings about a `should`.
-/// What could not be judged then or now is not worse: nothing is known about it.
+/// A failure of what could not be judged then, or was not there, is a new failure. What cannot be judged now is not worse:
+/// nothing is known about it, and a report says so in its own way.
 pub fn regressions(baseline: &Report, now: &Report, fail_on: FailOn) -> Vec<Regression> {
     let before: BTreeMap<&str, &str> =
         baseline.requirements.iter().map(|item| (item.id.as_str(), item.outcome.as_str())).collect();

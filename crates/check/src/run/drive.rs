@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::plan::Job;
 use super::request::CheckRequest;
 use crate::driver::{ERROR_KIND, SCENARIO_OPERATION};
+use crate::json::read_own;
 use crate::judge::Fault;
 use crate::observation::kind;
 use crate::pack::{Plan, Step};
@@ -339,7 +340,7 @@ pub(super) fn new_id() -> Option<InstanceId> {
 }
 
 fn message_of(payload: &str) -> Option<String> {
-    let payload: serde_json::Value = serde_json::from_str(payload).ok()?;
+    let payload: serde_json::Value = read_own(payload.as_bytes()).ok()?;
     Some(payload.get("message")?.as_str()?.to_owned())
 }
 

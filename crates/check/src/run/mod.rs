@@ -39,6 +39,7 @@ pub use request::{AgentUnderTest, CheckRequest, DriverCommand, MAX_JOBS, Secrets
 pub use stored::{StoredCheck, StoredError};
 
 use crate::cel::Worker;
+use crate::json::read_own;
 use crate::judge::{FailOn, Judgement, ScenarioEvidence, ScenarioRun, judge};
 use crate::pack::LoadError;
 use crate::report::{AgentSection, DriverSection, HostSection, Report, ReportContext, TimingSection};
@@ -84,6 +85,9 @@ pub enum CheckError {
     /// The system gave no time or no randomness for an id.
     #[error("make an id for the run: the system gave no time or no randomness")]
     Id,
+    /// The report is not one any more once the secrets are taken out of it.
+    #[error("take the secrets out of the report")]
+    Report(#[source] serde_json::Error),
     /// A thread of this program ended in a panic.
     #[error("finish the check: a part of this program panicked")]
     Panicked,
@@ -193,7 +197,8 @@ async fn judge_all(
 /// shown, since it cannot be in the one that is kept.
 fn keep_report(report: Report, recorded: Recorded, sanitiser: &Sanitiser) -> Result<(Report, bool), CheckError> {
     let sanitised = sanitiser.value(&report)?;
-    let mut report: Report = serde_json::from_slice(sanitised.bytes()).unwrap_or(report);
+    // Never the one that was not sanitised.
+    let mut report: Report = read_own(sanitised.bytes()).map_err(CheckError::Report)?;
     if let Some(mut run) = recorded.run {
         let kept = run.put_report("report.json", &sanitised).err();
         let finished = run.finish().err();

@@ -20,6 +20,7 @@ use super::evidence::{
 };
 use super::plan::Job;
 use super::progress::Progress;
+use crate::json::read_own;
 use crate::judge::{Fault, ScenarioEvidence, ScenarioRun};
 use crate::report::ScenarioTiming;
 use crate::trace::{Trace, TraceBuilder};
@@ -137,7 +138,7 @@ impl Recorder {
     /// Keeps an observation, and gives back what a trace may see of it.
     fn observation(&mut self, record: &ObservationRecord) -> Option<(Box<str>, String)> {
         let sanitised = self.append(kind::OBSERVATION, record)?;
-        let kept: ObservationRecord = serde_json::from_slice(sanitised.bytes()).ok()?;
+        let kept: ObservationRecord = read_own(sanitised.bytes()).ok()?;
         Some((kept.kind.into(), kept.payload?.to_string()))
     }
 

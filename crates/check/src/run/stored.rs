@@ -13,6 +13,7 @@ use super::evidence::{
     fault_of_word, kind,
 };
 use crate::cel::Evaluator;
+use crate::json::read_own;
 use crate::judge::{FailOn, Fault, ScenarioEvidence, ScenarioRun, judge};
 use crate::pack::Pack;
 use crate::report::{AgentSection, DriverSection, HostSection, Report, ReportContext, TimingSection};
@@ -196,7 +197,7 @@ impl Scenario {
 }
 
 fn decode<T: DeserializeOwned>(run: &str, record: &Record) -> Result<T, StoredError> {
-    serde_json::from_str(record.value.get()).map_err(|_| StoredError::Record {
+    read_own(record.value.get().as_bytes()).map_err(|_| StoredError::Record {
         run: run.to_owned(),
         seq: record.seq,
         kind: record.kind.clone(),

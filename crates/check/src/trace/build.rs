@@ -10,7 +10,7 @@ use super::message;
 use super::model::{
     DescendantFacts, EXCERPT_MAX_BYTES, Entry, EntryKind, ExitFacts, Flaw, Shape, StartFacts, StepFacts, Trace,
 };
-use crate::observation::{AcpFrame, Direction, Observation, StepReport};
+use crate::observation::{AcpFrame, Direction, Observation, StepReport, StepStatus};
 use crate::pack::{Plan, Step, Timeouts};
 
 /// Most entries of a trace.
@@ -163,12 +163,13 @@ impl<'a> TraceBuilder<'a> {
         }
         let replies = match_replies(&mut self.entries, self.plan);
         mark_sessions(&mut self.entries);
-        let steps = self.step_facts(&replies);
+        let closing = self.closing();
+        let steps = self.step_facts(&replies, closing);
         let init = self
             .entries
             .iter()
             .filter(|entry| entry.dir == Some(Direction::Out) && entry.method() == "initialize")
-            .filter_map(|entry| self.entries.get(entry.answered?)?.json.get("result"))
+            .filter_map(|entry| self.reply_in_time(entry, closing)?.json.get("result"))
             .find(|result| !result.is_null())
             .cloned()
             .unwrap_or(Value::Null);
@@ -291,7 +292,36 @@ impl<'a> TraceBuilder<'a> {
         }
     }
 
-    fn step_facts(&self, replies: &HashMap<usize, u64>) -> BTreeMap<String, StepFacts> {
+    /// Where the driver closed the agent's standard input: as a step of the plan, or behind the last one. Evidence of a
+    /// driver that does not say so has no such place.
+    fn closing(&self) -> Option<usize> {
+        self.entries.iter().position(|entry| {
+            let closes = |step: u32| match self.plan.steps.get(step as usize) {
+                Some(step) => matches!(step, Step::CloseStdin(_)),
+                None => true,
+            };
+            entry.kind == EntryKind::Step && entry.status == StepStatus::Ok.as_str() && entry.step.is_some_and(closes)
+        })
+    }
+
+    /// The first response to what the driver sent, if it came in time. An answer from behind the closing is what an agent
+    /// says when it is told to go: where a step had waited for it in vain, nobody would have got it. Where no step waited,
+    /// the agent was given no other time for it, and the answer counts.
+    fn reply_in_time(&self, sent: &Entry, closing: Option<usize>) -> Option<&Entry> {
+        let reply = self.entries.get(sent.answered?)?;
+        let late = closing.is_some_and(|closing| reply.i > closing) && self.waited_in_vain(&sent.name);
+        (!late).then_some(reply)
+    }
+
+    /// Whether the last step that waited for the reply to the step `name` waited to its end.
+    fn waited_in_vain(&self, name: &str) -> bool {
+        let waited =
+            |index: &u32| self.plan.steps.get(*index as usize).is_some_and(|step| step.awaits_reply_to() == Some(name));
+        let mut carried_out = self.reports.iter().rev().filter(|(_, report)| report.status != StepStatus::Skipped);
+        carried_out.find(|(index, _)| waited(index)).is_some_and(|(_, report)| report.status == StepStatus::Timeout)
+    }
+
+    fn step_facts(&self, replies: &HashMap<usize, u64>, closing: Option<usize>) -> BTreeMap<String, StepFacts> {
         let mut facts = BTreeMap::new();
         for (index, step) in self.plan.steps.iter().enumerate() {
             let Some(name) = step.name() else { continue };
@@ -305,7 +335,7 @@ impl<'a> TraceBuilder<'a> {
                 Some(line) => self.entries.iter().find(|entry| entry.is_inbound() && entry.line == line),
                 None => sent,
             };
-            let reply = sent.and_then(|entry| self.entries.get(entry.answered?));
+            let reply = sent.and_then(|entry| self.reply_in_time(entry, closing));
             let started = report.and_then(|report| report.start_t_ns).map_or(-1.0, ms);
             let ended = match report {
                 Some(report) if report.start_t_ns.is_some() => ms(report.t_ns),

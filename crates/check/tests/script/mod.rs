@@ -166,6 +166,12 @@ impl<'a> Script<'a> {
             self.statuses.insert(name.to_owned(), status);
         } else if let Some(rest) = line.strip_prefix("exit ") {
             self.exit(rest);
+        } else if line == "close" {
+            let index = u32::try_from(self.plan.steps.len()).expect("few steps");
+            let (t_ns, status) = (self.t_ns, StepStatus::Ok);
+            let (name, start_t_ns, frame_line, detail) = (None, Some(t_ns), None, None);
+            let closing = StepReport { index, status, name, t_ns, start_t_ns, frame_line, detail };
+            self.observations.push(Observation::Step(closing));
         } else if let Some(count) = line.strip_prefix("left ") {
             let count = count.parse().expect("a number");
             let processes = (0..count).map(|n| Descendant { pid: 100 + n, name: "sleep".to_owned() }).collect();
@@ -254,7 +260,11 @@ impl<'a> Script<'a> {
                 ("wait" | "pause_reading" | "resume_reading", ..) | (_, Some(_), _) => StepStatus::Ok,
                 _ => StepStatus::Skipped,
             };
-            let status = self.statuses.get(name).copied().unwrap_or(derived);
+            let status = match step.awaits_reply_to() {
+                Some(of) if name.is_empty() => self.statuses.get(&format!("reply:{of}")),
+                _ => self.statuses.get(name),
+            };
+            let status = status.copied().unwrap_or(derived);
             self.observations.push(Observation::Step(StepReport {
                 index: u32::try_from(index).expect("few steps"),
                 status,

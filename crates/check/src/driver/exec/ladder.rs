@@ -37,6 +37,7 @@ pub(super) enum Rung {
 impl Executor {
     /// The first rung. Reading goes on, or an agent that waits for us to read could not leave.
     pub(super) fn close(&mut self, now: Duration) {
+        self.report_closing(now);
         if !self.reading {
             self.reading = true;
             self.actions.push_back(Action::Read(true));

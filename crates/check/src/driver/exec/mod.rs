@@ -477,6 +477,20 @@ impl Executor {
         }));
     }
 
+    /// Marks, between the frames, where the steps are over and standard input is closed: what comes behind it is what an
+    /// agent says when it is told to go.
+    fn report_closing(&mut self, now: Duration) {
+        self.actions.push_back(Action::Step(StepReport {
+            index: u32::try_from(self.plan.steps.len()).unwrap_or(u32::MAX),
+            status: StepStatus::Ok,
+            name: None,
+            t_ns: nanos(now),
+            start_t_ns: Some(nanos(now)),
+            frame_line: None,
+            detail: Some("the steps are over, and standard input is closed".to_owned()),
+        }));
+    }
+
     fn step_index(&self) -> u32 {
         u32::try_from(self.current).unwrap_or(u32::MAX)
     }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use pintle_wire::{Profile, ScanLimits, scan};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::callbacks::{self, Answer};
@@ -291,7 +293,9 @@ impl Executor {
 
     fn fill_json(&self, text: &str) -> Result<Value, Failure> {
         let text = fill_json_text(text, &Scope(self)).map_err(no_value)?;
-        serde_json::from_str(&text).map_err(|_| "the step's JSON is not JSON".into())
+        let deep = scan(text.as_bytes(), Profile::Acp, ScanLimits::DEPTH_ONLY).ok();
+        let deep = deep.and_then(|text| text.decode().ok());
+        deep.or_else(|| serde_json::from_str(&text).ok()).ok_or_else(|| "the step's JSON is not JSON".into())
     }
 
     fn session(&self, name: &str) -> Result<Value, Failure> {
@@ -409,7 +413,12 @@ fn until_reply(request: usize, wait: bool, timeout_ms: u64) -> Begun {
 }
 
 fn session_of(params: &str) -> Option<Value> {
-    serde_json::from_str::<Value>(params).ok()?.get("sessionId").cloned()
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct About {
+        session_id: Option<Value>,
+    }
+    serde_json::from_str::<About>(params).ok()?.session_id
 }
 
 fn no_value(name: String) -> Failure {

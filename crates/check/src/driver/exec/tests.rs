@@ -11,6 +11,8 @@ struct Rig {
     now: Duration,
     frames: Vec<Frame>,
     steps: Vec<StepReport>,
+    /// Frames and steps that were reported before the closing at the end, once there was one.
+    closed_behind: Option<(usize, usize)>,
     other: Vec<String>,
     finished: bool,
 }
@@ -30,6 +32,7 @@ impl Rig {
             now: Duration::ZERO,
             frames: Vec::new(),
             steps: Vec::new(),
+            closed_behind: None,
             other: Vec::new(),
             finished: false,
         };
@@ -43,6 +46,10 @@ impl Rig {
             assert!(!self.finished, "{action:?} after the end");
             match action {
                 Action::Frame(frame) => self.frames.push(frame),
+                Action::Step(step) if step.index as usize == self.exec.plan.steps.len() => {
+                    assert_eq!((self.closed_behind, step.status), (None, StepStatus::Ok));
+                    self.closed_behind = Some((self.frames.len(), self.steps.len()));
+                }
                 Action::Step(step) => self.steps.push(step),
                 Action::Finish => self.finished = true,
                 Action::Write(_) => {}
@@ -126,6 +133,8 @@ fn a_whole_turn_ends_in_a_closed_input_and_an_exit() {
     assert_eq!(rig.statuses(), ["ok", "ok", "ok"]);
     assert_eq!(rig.other, ["CloseStdin"]);
     assert_eq!(rig.exec.exit_phase(), ExitPhase::Closed);
+    rig.agent(&update("plan"));
+    assert_eq!(rig.closed_behind, Some((6, 3)), "the closing stands between the frames before it and those behind it");
     rig.exit();
     assert!(rig.finished);
 }
@@ -445,6 +454,7 @@ proptest! {
         }
         let indexes: Vec<u32> = rig.steps.iter().map(|step| step.index).collect();
         prop_assert_eq!(indexes, (0..12).collect::<Vec<_>>());
+        prop_assert_eq!(rig.closed_behind.map(|(_, steps)| steps), Some(12), "the closing is reported once, last");
         let lines: Vec<u64> = rig.frames.iter().filter(|f| f.dir == Direction::Out).map(|f| f.line).collect();
         prop_assert_eq!(&lines, &(1..=lines.len() as u64).collect::<Vec<_>>());
     }

@@ -225,4 +225,25 @@ mod tests {
         let unknown = report(&[("A", "must", "inconclusive"), ("B", "must", "pass")], None, "inconclusive");
         assert_eq!(exit(&unknown, Some(&known), FailOn::Must), Exit::Inconclusive);
     }
+
+    /// A failure of what was not judged before, or was not there, is a new failure.
+    #[test]
+    fn what_fails_now_and_did_not_fail_then_is_worse() {
+        let now = report(&[("A", "must", "fail")], None, "nonconformant");
+        for before in ["pass", "inconclusive", "skipped", "warn"] {
+            let known = report(&[("A", "must", before)], None, "conformant");
+            assert_eq!(exit(&now, Some(&known), FailOn::Must), Exit::Failed, "{before}");
+        }
+        let empty = report(&[], None, "conformant");
+        assert_eq!(exit(&now, Some(&empty), FailOn::Must), Exit::Failed);
+        let warned = report(&[("A", "should", "warn")], None, "conformant");
+        let clean = report(&[("A", "should", "pass")], None, "conformant");
+        for (known, fail_on, expected) in [
+            (&clean, FailOn::Must, Exit::Ok),
+            (&clean, FailOn::Should, Exit::Failed),
+            (&warned, FailOn::Should, Exit::Ok),
+        ] {
+            assert_eq!(exit(&warned, Some(known), fail_on), expected, "{fail_on:?}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ use pintle_check::run::{AgentUnderTest, CheckRequest, DriverCommand, Secrets, Wa
 use pintle_sdk::process::{Environment, Program, Shim};
 use pintle_store::home::{Home, HomeError, HomeVars};
 use pintle_store::{RealFs, fsx};
+use pintle_wire::{Profile, ScanLimits, scan};
 
 use super::CheckArgs;
 use crate::commands::cel;
@@ -68,10 +69,13 @@ pub(super) fn baseline(args: &CheckArgs, project: Option<&Project>) -> Result<Op
 pub(super) fn read_baseline(path: &Path) -> Result<Report, CommandError> {
     let bytes = fsx::read_bounded(&RealFs, path, MAX_BASELINE_BYTES)
         .map_err(|error| CommandError::caused(Exit::Usage, "baseline", &error))?;
-    serde_json::from_slice(&bytes).map_err(|error| {
+    let refused = |error: &dyn std::fmt::Display| {
         let message = format!("read the baseline `{}`: it is no report of pintle: {error}", path.display());
         CommandError::new(Exit::Usage, "baseline", message)
-    })
+    };
+    // What the agent said of itself stands in it, as deep as it said it.
+    let text = scan(&bytes, Profile::Acp, ScanLimits::DEPTH_ONLY).map_err(|error| refused(&error))?;
+    text.decode().map_err(|error| refused(&error))
 }
 
 /// A private directory for what is gone after the check.

@@ -103,9 +103,7 @@ fn outcomes(dir: &Path, packs: &Packs, fault: Option<&FaultInfo>) -> BTreeMap<St
         command.args(["--fault", fault.name]);
     }
     command.env("PINTLE_HOME", &home).env("HOME", &home).current_dir(dir).stdin(Stdio::null());
-    let began = Instant::now();
     let output = command.output().expect("runs");
-    println!("{name}: {} ms", began.elapsed().as_millis());
     let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{name}: no report ({e}): {}", String::from_utf8_lossy(&output.stderr)));
     let requirements = report["requirements"].as_array().expect("requirements");
@@ -145,7 +143,9 @@ fn every_fault_breaks_what_it_declares_and_nothing_else() {
             scope.spawn(|| {
                 loop {
                     let Some(row) = queue.lock().expect("queue").pop() else { break };
+                    let began = Instant::now();
                     let seen = outcomes(dir.path(), &packs, Some(row));
+                    println!("{}: {} ms", row.name, began.elapsed().as_millis());
                     let declared: BTreeSet<&str> = row.fails.iter().copied().collect();
                     let seen = broken(&seen);
                     if seen != declared {

@@ -14,6 +14,10 @@ const NOTABLE_FRAMES: u32 = 1_500;
 /// Frames that may travel by companion stream; Core takes 1024 streams in an invocation unless it says otherwise.
 const MAX_STREAMS: u32 = 1_000;
 
+/// Bytes beyond [`Limits::max_record_bytes`] for short frames that ask or answer something: an answer must not be lost
+/// because much was streamed before it.
+const NOTABLE_RECORD_BYTES: u64 = 16 * 1024 * 1024;
+
 /// What a scenario reports, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
@@ -69,7 +73,7 @@ impl Recorder {
         };
         match frame.content {
             Content::OverLong(bytes) => observed.over_long_bytes = Some(bytes),
-            Content::Whole(bytes) => self.content(bytes, &mut observed, report),
+            Content::Whole(bytes) => self.content(bytes, frame.notable, &mut observed, report),
         }
         report(Report::Observation(Observation::Frame(observed)));
     }
@@ -81,9 +85,10 @@ impl Recorder {
         }
     }
 
-    fn content(&mut self, bytes: Bytes, observed: &mut AcpFrame, report: &mut impl FnMut(Report)) {
+    fn content(&mut self, bytes: Bytes, notable: bool, observed: &mut AcpFrame, report: &mut impl FnMut(Report)) {
         let size = bytes.len();
-        if self.bytes.saturating_add(size as u64) > self.limits.max_record_bytes {
+        let reserve = if notable && size <= FRAME_TEXT_MAX_BYTES { NOTABLE_RECORD_BYTES } else { 0 };
+        if self.bytes.saturating_add(size as u64) > self.limits.max_record_bytes.saturating_add(reserve) {
             observed.over_long_bytes = Some(size as u64);
             return;
         }
@@ -217,7 +222,11 @@ mod tests {
     fn beyond_the_byte_budget_only_lengths_are_kept() {
         let limits = Limits { max_record_bytes: 10, ..Limits::default() };
         let mut recorder = Recorder::new(limits, true);
-        assert!(only_frame(&record(&mut recorder, frame(1, "12345678", true))).text.is_some());
-        assert_eq!(only_frame(&record(&mut recorder, frame(2, "12345678", true))).over_long_bytes, Some(8));
+        assert!(only_frame(&record(&mut recorder, frame(1, "12345678", false))).text.is_some());
+        assert_eq!(only_frame(&record(&mut recorder, frame(2, "12345678", false))).over_long_bytes, Some(8));
+        let answer = record(&mut recorder, frame(3, "12345678", true));
+        assert!(only_frame(&answer).text.is_some(), "a short answer is kept all the same");
+        let long = vec![b'a'; FRAME_TEXT_MAX_BYTES + 1];
+        assert_eq!(only_frame(&record(&mut recorder, frame(4, long, true))).over_long_bytes, Some(65_537));
     }
 }

@@ -17,8 +17,15 @@ use crate::pack::{Plan, Step, Timeouts};
 pub const TRACE_MAX_ENTRIES: usize = 10_000;
 /// Longest run of alike notifications that is kept whole; of a longer one the middle becomes one `flood` entry.
 pub const FLOOD_RUN_MAX: usize = 1024;
-/// Most bytes of messages that a trace keeps decoded; later ones keep their method and id only.
+/// Most bytes of messages that a trace keeps decoded as they are. Of later ones that are not small, long texts are cut and
+/// long lists end early, so that what says which message it is still stands.
 pub const JSON_MAX_BYTES: u64 = 64 << 20;
+/// A message that is kept as it is in any case, in bytes.
+const SMALL_JSON_BYTES: u64 = 4096;
+/// Longest text in a message that was cut, in bytes.
+const PRUNED_TEXT_MAX_BYTES: usize = 256;
+/// Most values in a message that was cut.
+const PRUNED_MAX_VALUES: usize = 256;
 
 /// Builds a [`Trace`] from observations in their order.
 #[derive(Debug)]
@@ -222,8 +229,11 @@ impl<'a> TraceBuilder<'a> {
                 entry.shape = message.shape;
                 entry.lone_surrogates = message.lone_surrogates;
                 self.json_bytes = self.json_bytes.saturating_add(entry.size);
-                entry.json =
-                    if self.json_bytes <= JSON_MAX_BYTES { message.json } else { envelope_only(&message.json) };
+                entry.json = if self.json_bytes <= JSON_MAX_BYTES || entry.size <= SMALL_JSON_BYTES {
+                    message.json
+                } else {
+                    prune(message.json, &mut { PRUNED_MAX_VALUES })
+                };
             }
             None => {
                 entry.valid = false;
@@ -400,7 +410,7 @@ fn match_replies(entries: &mut [Entry], plan: &Plan) -> HashMap<usize, u64> {
 }
 
 /// Notes which session each frame is about, and whether the client can know it: created by a `session/new` of this trace,
-/// or named by the client.
+/// listed by the agent, or named by the client.
 fn mark_sessions(entries: &mut [Entry]) {
     let mut known = HashSet::new();
     for entry in entries.iter_mut() {
@@ -411,6 +421,10 @@ fn mark_sessions(entries: &mut [Entry]) {
         if !entry.session.is_empty() && (named_by_client || created) {
             known.insert(entry.session.clone());
         }
+        // `session/list` tells the client of sessions.
+        let listed = entry.json.pointer("/result/sessions").filter(|_| created).and_then(Value::as_array);
+        let listed = listed.into_iter().flatten().filter_map(|session| session.get("sessionId")?.as_str());
+        known.extend(listed.map(str::to_owned));
     }
     for entry in entries {
         entry.session_known = known.contains(&entry.session);
@@ -446,13 +460,49 @@ fn flood_key(entry: &Entry) -> Option<String> {
     Some(format!("{dir}\n{}\n{}\n{}", entry.method(), part("/params/sessionId"), part("/params/update/sessionUpdate")))
 }
 
-fn envelope_only(json: &Value) -> Value {
-    let Value::Object(object) = json else { return Value::Null };
-    ["jsonrpc", "id", "method"]
-        .iter()
-        .filter_map(|name| object.get(*name).map(|value| ((*name).to_owned(), value.clone())))
-        .collect::<serde_json::Map<_, _>>()
-        .into()
+/// The same message with less in it: every value has the type that it had, texts are cut, and when `left` values were taken
+/// the rest of each list and object is left out.
+fn prune(json: Value, left: &mut usize) -> Value {
+    *left = left.saturating_sub(1);
+    match json {
+        Value::String(mut text) => {
+            let mut end = text.len().min(PRUNED_TEXT_MAX_BYTES);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text.shrink_to_fit();
+            Value::String(text)
+        }
+        Value::Array(items) => {
+            let mut kept = Vec::new();
+            for item in items {
+                if *left == 0 {
+                    break;
+                }
+                kept.push(prune(item, left));
+            }
+            Value::Array(kept)
+        }
+        Value::Object(members) => {
+            let mut kept = serde_json::Map::new();
+            // Shallow ones first: what says which message it is stands next to what may be long.
+            let (flat, deep): (Vec<_>, Vec<_>) =
+                members.into_iter().partition(|(_, value)| !matches!(value, Value::Array(_) | Value::Object(_)));
+            for (name, value) in flat.into_iter().chain(deep) {
+                if *left == 0 {
+                    break;
+                }
+                // None takes what its neighbours need.
+                let mut share = left.div_ceil(2);
+                *left -= share;
+                kept.insert(name, prune(value, &mut share));
+                *left += share;
+            }
+            Value::Object(kept)
+        }
+        other => other,
+    }
 }
 
 fn blank(kind: EntryKind, t_ns: u64) -> Entry {
@@ -492,4 +542,31 @@ fn excerpt(text: &str) -> String {
         end -= 1;
     }
     text[..end].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_message_that_is_cut_still_says_what_it_is() {
+        let text = "x".repeat(1 << 20);
+        let message = json!({
+            "jsonrpc": "2.0", "method": "session/update",
+            "params": {
+                "blob": vec![json!({"a": text.clone()}); 1000], "sessionId": "s",
+                "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}},
+            },
+        });
+        let pruned = prune(message, &mut { PRUNED_MAX_VALUES });
+        assert_eq!(pruned["params"]["sessionId"], "s");
+        assert_eq!(pruned["params"]["update"]["sessionUpdate"], "agent_message_chunk");
+        assert_eq!(pruned["params"]["update"]["content"]["type"], "text");
+        assert_eq!(pruned["method"], "session/update");
+        assert!(pruned.to_string().len() < 128 << 10);
+        let update = json!({"params": {"sessionId": "s", "update": {"sessionUpdate": "plan", "entries": []}}});
+        assert_eq!(prune(update.clone(), &mut { PRUNED_MAX_VALUES }), update);
+    }
 }

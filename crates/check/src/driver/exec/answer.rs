@@ -20,6 +20,32 @@ const REQUEST_CANCELLED: i64 = -32800;
 
 /// The method whose answers a scenario may hold.
 const REQUEST_PERMISSION: &str = "session/request_permission";
+/// The method that opens a terminal.
+const TERMINAL_CREATE: &str = "terminal/create";
+
+/// An answer that a scenario gives.
+#[derive(Debug, Clone)]
+pub(super) enum Given {
+    /// This error.
+    Error(i64, String),
+    /// This result.
+    Result(Value),
+    /// To a permission request: an option of this kind.
+    Choice(PermissionPolicy),
+}
+
+impl Given {
+    fn to(&self, params: &Value) -> Result<Value, (i64, String)> {
+        match self {
+            Self::Error(code, message) => Err((*code, message.clone())),
+            Self::Result(result) => Ok(result.clone()),
+            Self::Choice(choice) => Ok(match callbacks::permission(*choice, params) {
+                Answer::Result(result) => result,
+                _ => callbacks::cancelled(),
+            }),
+        }
+    }
+}
 
 impl Executor {
     /// A response came: it belongs to the oldest open request with its id, or to none. Without an id it is about the last
@@ -45,12 +71,24 @@ impl Executor {
             return;
         }
         self.answered += 1;
+        let standing = self.standing.as_ref().filter(|(method, _)| *method == held.method);
         let answer = if self.is_cancelling(&held) {
             Answer::Result(callbacks::cancelled())
+        } else if let Some((_, given)) = standing {
+            match given.to(&held.params) {
+                Ok(result) => Answer::Result(result),
+                Err((code, message)) => Answer::Error { code, message },
+            }
         } else {
             callbacks::answer(&self.plan.callbacks, &self.plan.client_capabilities, &held.method, &held.params)
         };
         match answer {
+            // Each terminal has a name of its own, or one that was released seems to be used again.
+            Answer::Result(mut result) if held.method == TERMINAL_CREATE => {
+                self.terminals += 1;
+                result["terminalId"] = format!("pintle-terminal-{}", self.terminals).into();
+                self.reply(now, &held.id, "result", &result, None);
+            }
             Answer::Result(result) => self.reply(now, &held.id, "result", &result, None),
             Answer::Error { code, message } => self.reply_error(now, &held.id, code, &message, None),
             Answer::Hold if self.held.len() < MAX_HELD => self.held.push_back(held),
@@ -101,16 +139,10 @@ impl Executor {
     }
 
     /// Answers the oldest held request of a method; false when there is none.
-    pub(super) fn answer_held(
-        &mut self,
-        now: Duration,
-        method: &str,
-        answer: impl FnOnce(&Value) -> Result<Value, (i64, String)>,
-        name: Option<&str>,
-    ) -> bool {
+    pub(super) fn answer_held(&mut self, now: Duration, method: &str, given: &Given, name: Option<&str>) -> bool {
         let Some(at) = self.held.iter().position(|held| held.method == method) else { return false };
         let Some(held) = self.held.remove(at) else { return false };
-        match answer(&held.params) {
+        match given.to(&held.params) {
             Ok(result) => self.reply(now, &held.id, "result", &result, name),
             Err((code, message)) => self.reply_error(now, &held.id, code, &message, name),
         }

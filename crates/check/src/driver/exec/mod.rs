@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
+use self::answer::Given;
 use self::ladder::{Phase, Rung};
 use self::mark::{Mark, Marks};
 use super::inbound::{Inbound, peek};
@@ -106,6 +107,10 @@ pub(crate) struct Executor {
     variables: BTreeMap<String, Value>,
     marks: Marks,
     held: VecDeque<Held>,
+    /// How requests of a method are answered until the next prompt.
+    standing: Option<(String, Given)>,
+    /// Terminals that were made up.
+    terminals: u32,
     answered: u32,
     /// Sessions whose turn is being cancelled: their permission requests are answered `cancelled`.
     cancelling: Vec<Value>,
@@ -207,6 +212,8 @@ impl Executor {
             variables: BTreeMap::new(),
             marks: Marks::default(),
             held: VecDeque::new(),
+            standing: None,
+            terminals: 0,
             answered: 0,
             cancelling: Vec::new(),
             next_id: 1,

@@ -10,9 +10,9 @@ use pintle_wire::{Profile, ScanLimits, scan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::callbacks::{self, Answer};
 use super::super::inbound::normal_id;
 use super::super::placeholder::{Lookup, fill, fill_json_text};
+use super::answer::Given;
 use super::ladder::millis;
 use super::mark::Pattern;
 use super::{Action, Awaited, Content, Executor, Frame, Sent, Wait};
@@ -169,6 +169,7 @@ impl Executor {
             params["_meta"] = self.fill(&meta)?;
         }
         self.cancelling.retain(|cancelling| *cancelling != session);
+        self.standing = None;
         let params = params.to_string();
         let request = self.send_request(now, step.name, "session/prompt", Some(&params), None, Some(session))?;
         Ok(until_reply(request, step.wait, step.timeout_ms.unwrap_or(self.settings.timeouts.prompt)))
@@ -197,15 +198,17 @@ impl Executor {
 
     fn respond(&mut self, now: Duration, step: &RespondStep) -> Result<Begun, Failure> {
         let result = step.result_json.as_deref().map(|text| self.fill_json(text)).transpose()?;
-        let answer = |params: &Value| match (&step.error, result, step.outcome) {
-            (Some(error), ..) => Err((error.code, error.message.clone())),
-            (None, Some(result), _) => Ok(result),
-            (None, None, outcome) => Ok(match callbacks::permission(policy_of(outcome), params) {
-                Answer::Result(result) => result,
-                _ => callbacks::cancelled(),
-            }),
+        let given = match (&step.error, result, step.outcome) {
+            (Some(error), ..) => Given::Error(error.code, error.message.clone()),
+            (None, Some(result), _) => Given::Result(result),
+            (None, None, outcome) => Given::Choice(policy_of(outcome)),
         };
-        if self.answer_held(now, &step.method, answer, step.name.as_deref()) {
+        let answered = self.answer_held(now, &step.method, &given, step.name.as_deref());
+        if step.later {
+            while self.answer_held(now, &step.method, &given, None) {}
+            self.standing = Some((step.method.clone(), given));
+        }
+        if answered {
             Ok(Begun::Done)
         } else if step.optional {
             Ok(Begun::Skipped("no such request of the agent is held".into()))

@@ -224,6 +224,60 @@ fn a_respond_step_answers_the_oldest_held_request() {
     assert_eq!((answer.name.as_deref(), answer.step), (Some("answer"), Some(4)));
 }
 
+/// An agent may ask more than once in a turn; a second question that nobody answers would look like a turn that hangs.
+#[test]
+fn a_respond_step_may_answer_what_is_asked_later_too() {
+    let mut rig = Rig::started(
+        json!({"permission": "hold"}),
+        json!([
+            prompt(),
+            {"do": "wait", "for": "call", "of": "turn"},
+            {"do": "respond", "method": "session/request_permission", "outcome": "reject_once", "later": true},
+            {"do": "wait", "for": "reply", "of": "turn"},
+            {"do": "prompt", "as": "turn2", "text": "hi", "wait": false},
+            {"do": "wait", "for": "reply", "of": "turn2"},
+        ]),
+    );
+    let rejected = |id: &str| {
+        let outcome = json!({"outcome": "selected", "optionId": "no"});
+        json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})
+    };
+    for id in ["p1", "p2", "p3"] {
+        rig.agent(&permission(id));
+        assert_eq!(rig.last_sent(), rejected(id));
+    }
+    rig.result(3, json!({"stopReason": "end_turn"}));
+    let sent = rig.sent().len();
+    rig.agent(&permission("p4"));
+    assert_eq!(rig.sent().len(), sent, "the next prompt's questions are held again");
+}
+
+#[test]
+fn a_question_that_comes_after_the_answer_was_given_is_answered() {
+    let mut rig = Rig::started(
+        json!({"permission": "hold"}),
+        json!([
+            prompt(),
+            {"do": "respond", "method": "session/request_permission", "outcome": "allow_once", "later": true, "optional": true},
+            {"do": "wait", "for": "reply", "of": "turn"},
+        ]),
+    );
+    assert_eq!(rig.statuses()[3], "skipped");
+    rig.agent(&permission("p1"));
+    assert_eq!(rig.last_sent()["result"]["outcome"]["optionId"], "yes");
+}
+
+#[test]
+fn every_terminal_has_a_name_of_its_own() {
+    let plan = json!([prompt(), {"do": "wait", "for": "reply", "of": "turn"}]);
+    let mut rig = Rig::started(json!({}), plan);
+    rig.exec.plan.client_capabilities.insert("terminal".to_owned(), json!(true));
+    for n in 1..=2 {
+        rig.agent(&json!({"jsonrpc": "2.0", "id": n, "method": "terminal/create", "params": {}}).to_string());
+        assert_eq!(rig.last_sent()["result"]["terminalId"], format!("pintle-terminal-{n}"));
+    }
+}
+
 #[test]
 fn a_turn_that_ends_first_ends_the_wait_for_its_update() {
     let steps =

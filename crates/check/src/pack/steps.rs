@@ -410,8 +410,7 @@ pub struct RespondStep {
     /// An error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RespondError>,
-    /// Answer every other request of this method likewise, those that are held and those that come before the next prompt:
-    /// an agent may ask more than once in a turn, and a question that stays open holds it up.
+    /// Answer every other request of this method likewise until the next prompt: an agent may ask more than once in a turn.
     #[serde(default, skip_serializing_if = "is_false")]
     pub later: bool,
     /// It is fine when no such request is held (status `skipped`).

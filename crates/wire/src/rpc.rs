@@ -298,11 +298,12 @@ impl<'a> Envelope<'a> {
         let bytes = text.as_bytes();
         let mut at = lex::skip_space(bytes, lex::skip_space(bytes, 0) + 1);
         while bytes.get(at) == Some(&b'"') {
-            let (name_end, _) = lex::skip_string(bytes, at);
-            let name = text.get(at..name_end).unwrap_or_default();
+            let (name_end, escaped) = lex::skip_string(bytes, at);
+            let name = text.get(at + 1..name_end.saturating_sub(1)).unwrap_or_default();
+            let name = if escaped { unescape(name) } else { Cow::Borrowed(name) };
             let start = lex::skip_space(bytes, lex::skip_space(bytes, name_end) + 1);
             let end = lex::skip_value(bytes, start);
-            envelope.member(name, text.get(start..end).unwrap_or_default(), sent.get(start..end).unwrap_or_default());
+            envelope.member(&name, text.get(start..end).unwrap_or_default(), sent.get(start..end).unwrap_or_default());
             at = lex::skip_space(bytes, end);
             if bytes.get(at) == Some(&b',') {
                 at = lex::skip_space(bytes, at + 1);
@@ -311,9 +312,9 @@ impl<'a> Envelope<'a> {
         envelope
     }
 
-    fn member(&mut self, name: &'a str, value: &'a str, sent: &'a str) {
+    fn member(&mut self, name: &str, value: &'a str, sent: &'a str) {
         let Some(raw) = raw_value(value) else { return };
-        match unquote(name).as_ref() {
+        match name {
             "jsonrpc" => self.version = read_version(value),
             "id" => self.id = raw_value(sent).map_or(IdField::Absent, |sent| IdField::read(value, sent)),
             "method" => {
@@ -428,6 +429,7 @@ impl Malformed {
 
 fn read_version(value: &str) -> VersionField {
     match value.as_bytes() {
+        b"\"2.0\"" => VersionField::Two,
         [b'"', ..] if unquote(value) == "2.0" => VersionField::Two,
         [b'"' | b'n', ..] => VersionField::Other,
         _ => VersionField::WrongType,

@@ -21,6 +21,8 @@ use super::turn::{Turn, TurnControl};
 const IDLE_LANES: usize = 256;
 /// What an item costs beside its frame.
 const ITEM_BYTES: usize = 128;
+/// An empty queue with room for more than so many items gives it back: a burst is no reason to keep memory.
+const KEPT_ITEMS: usize = 1024;
 /// Updates that were taken are counted off in steps of so many bytes.
 const TELL_BYTES: usize = 8 * 1024;
 
@@ -77,6 +79,8 @@ pub(crate) struct Lanes {
     sessions: HashMap<Arc<str>, Arc<Lane>>,
     /// Work that came one after the other for the same lane, and is not in it yet.
     batch: Option<Batch>,
+    /// An empty queue that has been used: its room is used again.
+    spare: VecDeque<Work>,
     /// Lanes that got work and have no worker yet.
     waiting: Vec<Arc<Lane>>,
 }
@@ -101,7 +105,15 @@ struct LaneState {
 
 impl Lanes {
     pub(crate) fn new(link: Arc<Link>, service: Arc<dyn Service>) -> Self {
-        Self { link, service, connection: Arc::default(), sessions: HashMap::new(), batch: None, waiting: Vec::new() }
+        Self {
+            link,
+            service,
+            connection: Arc::default(),
+            sessions: HashMap::new(),
+            batch: None,
+            spare: VecDeque::new(),
+            waiting: Vec::new(),
+        }
     }
 
     /// Puts work at the end of a session's lane, or of the connection's.
@@ -115,7 +127,9 @@ impl Lanes {
             _ => {
                 self.hand_over();
                 let lane = self.lane(session.as_ref());
-                self.batch = Some(Batch { session, lane, work: VecDeque::from([work]), bytes });
+                let mut batch = Batch { session, lane, work: std::mem::take(&mut self.spare), bytes };
+                batch.work.push_back(work);
+                self.batch = Some(batch);
             }
         }
     }
@@ -139,6 +153,9 @@ impl Lanes {
             std::mem::swap(&mut state.work, &mut work);
         } else {
             state.work.append(&mut work);
+        }
+        if work.capacity() <= KEPT_ITEMS {
+            self.spare = work;
         }
         if !std::mem::replace(&mut state.has_worker, true) {
             drop(state);
@@ -180,6 +197,9 @@ impl Lane {
 
     /// Takes all the work there is into `batch`, which is empty. Without any, the lane has no worker any more.
     fn take(&self, batch: &mut VecDeque<Work>) -> bool {
+        if batch.capacity() > KEPT_ITEMS {
+            *batch = VecDeque::new();
+        }
         let mut state = self.lock();
         std::mem::swap(&mut state.work, batch);
         state.has_worker = !batch.is_empty();

@@ -17,6 +17,8 @@ use super::link::{Link, Waiter};
 use super::service::{self, Service};
 use super::turn::{Turn, TurnControl};
 
+/// Lanes that share a task while none of their handlers waits: with many sessions a batch has an item or two for each.
+const LANES_PER_TASK: usize = 16;
 /// Lanes kept for sessions on which nothing happens.
 const IDLE_LANES: usize = 256;
 /// What an item costs beside its frame.
@@ -166,8 +168,16 @@ impl Lanes {
     /// Gives every lane with work a worker. Called once per batch, so that a worker finds all of it.
     pub(crate) fn start(&mut self) {
         self.hand_over();
-        for lane in self.waiting.drain(..) {
-            self.link.tasks.spawn(run(lane, self.link.clone(), self.service.clone()));
+        if self.waiting.len() <= LANES_PER_TASK {
+            for lane in self.waiting.drain(..) {
+                self.link.tasks.spawn(run(lane, self.link.clone(), self.service.clone()));
+            }
+            return;
+        }
+        while !self.waiting.is_empty() {
+            let rest = self.waiting.split_off(LANES_PER_TASK.min(self.waiting.len()));
+            let lanes = std::mem::replace(&mut self.waiting, rest);
+            self.link.tasks.spawn(run_some(lanes, self.link.clone(), self.service.clone()));
         }
     }
 
@@ -239,6 +249,13 @@ impl Drop for Updates<'_> {
     }
 }
 
+/// Works on several lanes, of which most have little to do: one whose handler waits goes on as a task of its own.
+async fn run_some(lanes: Vec<Arc<Lane>>, link: Arc<Link>, service: Arc<dyn Service>) {
+    for lane in lanes {
+        start(&link, run(lane, link.clone(), service.clone())).await;
+    }
+}
+
 async fn run(lane: Arc<Lane>, link: Arc<Link>, service: Arc<dyn Service>) {
     let mut batch = VecDeque::new();
     while lane.take(&mut batch) {
@@ -295,6 +312,14 @@ async fn poll_once<F: Future + ?Sized>(mut task: Pin<&mut F>) -> Poll<F::Output>
 /// What was received before a connection closed is still handled after it, as long as the connection has an owner. False
 /// once it has none.
 async fn until_aborted(link: &Link, task: impl Future<Output = ()>) -> bool {
+    if link.abort.is_cancelled() {
+        return false;
+    }
+    let mut task = pin!(task);
+    // Most handlers of notifications have nothing to wait for; then nobody needs to be told of the end.
+    if poll_once(task.as_mut()).await.is_ready() {
+        return true;
+    }
     tokio::select! {
         biased;
         () = link.abort.cancelled() => false,

@@ -10,7 +10,7 @@
 //! that the answer came last. Medians are printed, with the least and the most; CPU time is user and system.
 //!
 //! The program on the SDK is `interop/sdk/target/release/sdk-bench`:
-//! `cargo build --release --manifest-path interop/sdk/Cargo.toml --bin sdk-bench`.
+//! `cargo build --release --manifest-path interop/sdk/Cargo.toml --features bench --bin sdk-bench`.
 
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 

@@ -10,9 +10,9 @@ pub mod supervisor;
 #[cfg(target_os = "linux")]
 mod sys;
 #[cfg(target_vendor = "apple")]
-#[path = "sys_apple.rs"]
+#[path = "sys/apple.rs"]
 mod sys;
 #[cfg(windows)]
-#[path = "sys_windows.rs"]
+#[path = "sys/windows.rs"]
 mod sys;
 pub mod transport;

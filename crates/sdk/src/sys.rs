@@ -18,8 +18,8 @@ use std::{
     sync::{Mutex, Once, PoisonError},
 };
 
-use rustix::process::Pid;
 use rustix::fs::OFlags;
+use rustix::process::Pid;
 use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::process::Exit;

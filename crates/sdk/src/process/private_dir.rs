@@ -192,7 +192,7 @@ mod tests {
             assert_eq!(fs::metadata(path).expect("it is there").permissions().mode() & 0o777, 0o700);
         }
         fs::create_dir_all(dir.path().join("closed/below")).expect("directories");
-        fs::set_permissions(dir.path().join("closed"), fs::Permissions::from_mode(0)).expect("chmod");
+        fs::set_permissions(dir.path().join("closed"), fs::Permissions::from_mode(0o000)).expect("chmod");
         drop(dir);
         assert_eq!(names(base.path()), Vec::<String>::new());
     }

@@ -7,7 +7,6 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use pintle_sdk::driver::{
     Capabilities, Channels, DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE, Driver, DriverIdentity, ErrorClass,
@@ -151,7 +150,7 @@ async fn run(invocation: &Invocation) -> Result<TerminalStatus, Box<dyn std::err
         "input-late" => {
             invocation.observe("not yet", &()).await?;
             while !std::path::Path::new("tmp/go").exists() {
-                tokio::time::sleep(Duration::from_millis(2)).await;
+                tokio::task::yield_now().await;
             }
             invocation.observe("bytes", &invocation.input().await?.len()).await?;
         }

@@ -166,8 +166,8 @@ mod tests {
     /// What the evidence says on kernels that the tests do not run on.
     #[test]
     fn an_older_kernel_is_told_as_what_it_is() {
-        let mut sandbox = Sandbox::default();
-        sandbox.paths = Paths::Listed { read: Vec::new(), write: Vec::new() };
+        let paths = Paths::Listed { read: Vec::new(), write: Vec::new() };
+        let sandbox = Sandbox { paths, ..Sandbox::default() };
         use Enforcement::{Enforced, NotEnforced, Partly};
         let check = |status, paths, outside, ports: bool| {
             let landlocked = Landlocked::at(status);

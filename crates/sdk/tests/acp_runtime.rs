@@ -9,14 +9,13 @@ use pintle_sdk::acp::types::{
 };
 use pintle_sdk::acp::{
     Agent, Client, ClientConnection, Closed, Connection, Ctx, DelegatedReply, Error, RawJson, RequestError, SendError,
-    ServeError, Turn, connect, serve,
+    Turn, connect, serve,
 };
 use pintle_sdk::transport::{memory, stream};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, split};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
 
 /// Something that cannot be written as JSON.
 struct Unwritable;
@@ -112,7 +111,6 @@ impl Agent for Odd {
 struct Peer {
     out: WriteHalf<DuplexStream>,
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
-    served: JoinHandle<Result<Closed, ServeError>>,
     told: mpsc::Receiver<Told>,
 }
 
@@ -121,9 +119,9 @@ impl Peer {
         let (agent, told) = Odd::new();
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = split(theirs);
-        let served = tokio::spawn(serve(agent, stream(reader, writer)));
+        tokio::spawn(serve(agent, stream(reader, writer)));
         let (reader, out) = split(ours);
-        let mut peer = Self { out, lines: BufReader::new(reader).lines(), served, told };
+        let mut peer = Self { out, lines: BufReader::new(reader).lines(), told };
         let capabilities = json!({ "fs": { "readTextFile": true } });
         let hello = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
         peer.request(0, "initialize", hello).await;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{check, driver, json, mock, prompt, task, trace};
+use crate::commands::{check, driver, evidence, json, mock, prompt, task, trace};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -37,6 +37,9 @@ enum Command {
     /// Exit code: 0 the agent ended its turn, 1 refused, cancelled or broken off, 2 wrong usage, 4 the agent wants
     /// authentication, 5 the agent did not start. Ctrl-C cancels the turn, a second one kills the agent.
     Prompt(Box<prompt::PromptArgs>),
+    /// What runs of `check` have kept: list, show, verify, send on, clean up.
+    #[command(subcommand)]
+    Evidence(evidence::EvidenceCommand),
     /// Plumbing for driver authors.
     #[command(subcommand)]
     Driver(driver::DriverCommand),
@@ -92,6 +95,7 @@ fn run(command: &Command) -> u8 {
         Command::Judge(args) => (check::run_judge(args), args.json()),
         Command::Prompt(args) => (prompt::run(args), args.json()),
         Command::Driver(command) => (driver::run(command), command.json()),
+        Command::Evidence(command) => (evidence::run(command), command.json()),
         Command::Json(command) => (json::run(command), false),
         Command::Mock(command) => (mock::run(command), false),
         Command::Trace(args) => match trace::run(args) {

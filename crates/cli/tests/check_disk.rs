@@ -8,15 +8,15 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use pintle_check::cel::WorkerConfig;
+use pintle_check::cel::{Worker, WorkerConfig};
 use pintle_check::judge::FailOn;
 use pintle_check::pack::Pack;
 use pintle_check::run::{
     AgentUnderTest, CheckRequest, Checked, DriverCommand, EvidencePlace, Secrets, StoredCheck, Waits, check,
 };
 use pintle_sdk::process::{Environment, Program, Shim};
-use pintle_store::Fs;
 use pintle_store::evidence::{Places, StoredRun};
+use pintle_store::{FileKind, Fs, atomic, fsx};
 use pintle_testkit::faulty::FaultyFs;
 use tokio_util::sync::CancellationToken;
 
@@ -94,4 +94,71 @@ fn a_disk_that_fails_in_the_middle_keeps_what_came_before() {
     let stored = StoredRun::open(fs, &run.run.expect("a run was begun")).expect("it can be opened");
     let stored = StoredCheck::load(&stored).expect("it can be read");
     assert!(!stored.gaps.is_empty());
+}
+
+fn copy(from: &dyn Fs, to: &dyn Fs, dir: &Path) {
+    fsx::ensure_dir(to, dir).expect("a directory");
+    for entry in fsx::read_dir(from, dir).expect("a listing") {
+        let path = dir.join(entry.name);
+        match entry.kind {
+            FileKind::Dir => copy(from, to, &path),
+            _ => {
+                let bytes = fsx::read_bounded(from, &path, usize::MAX).expect("a file");
+                atomic::replace(to, &path, &bytes).expect("a copy");
+            }
+        }
+    }
+}
+
+/// What a crash leaves of a journal is judged: an outcome that the whole run did not have is never invented, and what is not
+/// known is said to be.
+#[test]
+fn a_torn_journal_loses_outcomes_and_invents_none() {
+    let whole = FaultyFs::new();
+    let good = checked(&whole);
+    let dir = good.run.clone().expect("a run");
+    let before: BTreeMap<String, String> = outcomes(&good).into_iter().collect();
+    let journal = fsx::read_bounded(&whole, &dir.join("journal.ndjson"), usize::MAX).expect("a journal");
+    let manifest = fsx::read_bounded(&whole, &dir.join("manifest.json"), usize::MAX).expect("a manifest");
+    let mut open: serde_json::Value = serde_json::from_slice(&manifest).expect("JSON");
+    open["state"] = "open".into();
+    open["journal"] = serde_json::Value::Null;
+    let open = serde_json::to_vec(&open).expect("JSON");
+    let pack = Pack::embedded().expect("the built-in pack");
+    let mut worker = Worker::new(WorkerConfig::new(vec![PINTLE.into(), "__cel".into()]));
+    let (mut same, mut unknown) = (0, 0);
+    for cut in (0..=16).map(|n| journal.len() * n / 16) {
+        let fs = FaultyFs::new();
+        copy(&whole, &fs, Path::new("/disk"));
+        atomic::replace(&fs, &dir.join("journal.ndjson"), &journal[..cut]).expect("a torn journal");
+        atomic::replace(&fs, &dir.join("manifest.json"), &open).expect("an open manifest");
+        let stored = StoredRun::open(Arc::new(fs), &dir).expect("it can be opened");
+        let check = StoredCheck::load(&stored).expect("it can be read");
+        assert!(!check.gaps.is_empty(), "the run says that it is not whole");
+        for item in check.judge(&pack, FailOn::Must, &mut worker).requirements {
+            // Those of other scenarios were not selected.
+            let Some(was) = before.get(&item.id) else { continue };
+            if item.outcome == *was {
+                same += 1;
+            } else {
+                assert!(matches!(item.outcome.as_str(), "inconclusive" | "skipped"), "{}: {}", item.id, item.outcome);
+                unknown += 1;
+            }
+        }
+    }
+    assert!(same > 0 && unknown > 0, "{same} same, {unknown} unknown");
+}
+
+/// The disk runs full at every stage of a run: the outcomes are the same, and the failure is told once.
+#[test]
+fn a_disk_that_runs_full_anywhere_changes_no_outcome() {
+    let whole = FaultyFs::new();
+    let good = checked(&whole);
+    for eighth in [1, 3, 5, 7] {
+        let fs = FaultyFs::new();
+        fs.fail_at(whole.ops() * eighth / 8, ErrorKind::StorageFull);
+        let run = checked(&fs);
+        assert_eq!(outcomes(&run), outcomes(&good), "full after {eighth} eighths");
+        assert_eq!(run.report.recording_faults.len(), 1, "{:?}", run.report.recording_faults);
+    }
 }

@@ -188,7 +188,7 @@ fn holds(fs: &dyn Fs, path: &Path, bytes: &[u8]) -> Result<bool, FsError> {
     }
 }
 
-fn temp_path(path: &Path) -> Result<PathBuf, ReplaceError> {
+pub(crate) fn temp_path(path: &Path) -> Result<PathBuf, ReplaceError> {
     let random = getrandom::u64().map_err(|source| ReplaceError::Random { path: path.to_owned(), source })?;
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or(OsStr::new("file")));

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use pintle_store::{
     EvidenceRun, Fs, RealFs, Sanitised, Sanitiser, StoredRun,
     evidence::{
-        self, EvidenceError, FindError, GcReport, KeepLimits, Places, ReadError, RunState, Tail, find_run, gc,
+        self, EvidenceError, FindError, GcReport, KeepLimits, Places, ReadError, RunState, Tail, find_run, gc, gc_plan,
         list_runs,
     },
 };
@@ -35,6 +35,8 @@ fn record(fs: &Arc<dyn Fs>, places: &Places, unix_millis: i64, records: u64) -> 
     }
     let digest = run.put_object(&value(json!({"object": unix_millis}))).expect("object");
     run.append("object", &value(json!({"digest": digest}))).expect("append");
+    run.put_input("plan.json", &value(json!({"case": "x"}))).expect("input");
+    run.put_report("report.json", &value(json!({"verdict": "conformant"}))).expect("report");
     let id = run.id();
     assert!(run.finish().expect("finish").recording.complete);
     (id, digest)
@@ -116,6 +118,106 @@ fn a_bad_argument_is_refused_and_the_run_goes_on() {
     ));
 }
 
+/// What was changed is told with the file, and in the journal with the first line that differs.
+#[test]
+fn a_touched_run_says_where_it_was_touched() {
+    let check = |touch: &dyn Fn(&Path, &Path), told: &str| {
+        let (_dir, places, fs) = scratch();
+        let (id, digest) = record(&fs, &places, 1_000, 5);
+        let dir = places.runs.join(id.to_string());
+        let object = evidence::Objects::new(places.objects.clone()).path(&digest);
+        touch(&dir, &object);
+        let audit = StoredRun::open(fs, &dir).expect("open").audit().expect("it can be read");
+        let problems: Vec<String> = audit
+            .problems
+            .iter()
+            .map(|problem| {
+                let text =
+                    problem.to_string().replace(places.runs.parent().expect("parent").to_str().expect("text"), "");
+                text.replace(&id.to_string(), "ID")
+                    .replace(object.file_name().expect("name").to_str().expect("text"), "HEX")
+            })
+            .collect();
+        assert_eq!(problems, [told]);
+        assert!(!audit.is_whole());
+    };
+    let write = |path: &Path, edit: &dyn Fn(String) -> String| {
+        let text = std::fs::read_to_string(path).expect("read");
+        std::fs::write(path, edit(text)).expect("write");
+    };
+    // Lines 1 to 5 are frames, line 6 names the object.
+    let journal = |edit: &dyn Fn(Vec<String>) -> Vec<String>, told: &str| {
+        let touch = |dir: &Path, _: &Path| {
+            write(&dir.join("journal.ndjson"), &|text| {
+                edit(text.lines().map(str::to_owned).collect()).iter().map(|line| format!("{line}\n")).collect()
+            });
+        };
+        check(&touch, &format!("read `/runs/ID/journal.ndjson`: {told}"));
+    };
+    for n in 0..6 {
+        let change = |mut lines: Vec<String>| {
+            lines[n] = lines[n].replace("\"value\":{", "\"value\":{\"a\":0,");
+            lines
+        };
+        journal(&change, &format!("line {} is not as it was written", n + 1));
+        let cut = |mut lines: Vec<String>| {
+            lines[n].pop();
+            lines
+        };
+        journal(&cut, &format!("line {} is not a record", n + 1));
+        let remove = |mut lines: Vec<String>| {
+            lines.remove(n);
+            lines
+        };
+        let told = if n == 5 { "is missing" } else { "is not the next record" };
+        journal(&remove, &format!("line {} {told}", n + 1));
+    }
+    let other_chain = |mut lines: Vec<String>| {
+        let at = lines[3].find("sha256:").expect("prev") + 7;
+        lines[3].replace_range(at..at + 4, "0000");
+        lines
+    };
+    journal(&other_chain, "line 4 is not as it was written");
+    let swap = |mut lines: Vec<String>| {
+        lines.swap(1, 2);
+        lines
+    };
+    journal(&swap, "line 2 is not the next record");
+    journal(
+        &|mut lines| {
+            lines.push("{}".to_owned());
+            lines
+        },
+        "line 7 is not a record",
+    );
+    let torn = |dir: &Path, _: &Path| write(&dir.join("journal.ndjson"), &|text| text + "{\"kind");
+    check(&torn, "read `/runs/ID/journal.ndjson`: line 7 was added");
+    check(
+        &|dir, _| std::fs::remove_file(dir.join("journal.ndjson")).expect("remove"),
+        "read `/runs/ID/journal.ndjson`: it is not there",
+    );
+
+    let (_dir, places, fs) = scratch();
+    let digest = record(&fs, &places, 1_000, 1).1;
+    let first = &digest.hex()[..2].to_owned();
+    check(
+        &|_, object| write(object, &|text| text + " "),
+        &format!("read the object `/objects/sha256/{first}/HEX`: its content is another"),
+    );
+    check(
+        &|_, object| std::fs::remove_file(object).expect("remove"),
+        &format!("read the object `/objects/sha256/{first}/HEX`: it is not there"),
+    );
+    check(
+        &|dir, _| write(&dir.join("report.json"), &|text| text + " "),
+        "read `/runs/ID/report.json`: its content is not what the manifest says",
+    );
+    check(
+        &|dir, _| std::fs::remove_file(dir.join("input/plan.json")).expect("remove"),
+        "read `/runs/ID/input/plan.json`: it is not there",
+    );
+}
+
 #[test]
 fn a_touched_journal_or_object_is_found_out() {
     let check = |touch: &dyn Fn(&Path, &Path), class: &str| {
@@ -124,8 +226,11 @@ fn a_touched_journal_or_object_is_found_out() {
         let dir = places.runs.join(id.to_string());
         let object = evidence::Objects::new(places.objects.clone()).path(&digest);
         touch(&dir.join("journal.ndjson"), &object);
-        let error = StoredRun::open(fs, &dir).expect("open").verify().expect_err("it was touched");
-        assert_eq!(error.class(), class);
+        let stored = StoredRun::open(fs, &dir).expect("open");
+        assert_eq!(stored.verify().expect_err("it was touched").class(), class);
+        // Reading stops at it too.
+        let mut records = stored.records().expect("journal");
+        assert_eq!(records.any(|record| record.is_err()), class == "journal");
     };
     let edit = |path: &Path, edit: &dyn Fn(String) -> String| {
         let text = std::fs::read_to_string(path).expect("read");
@@ -238,6 +343,7 @@ fn nothing_is_collected_while_a_run_is_recorded_and_an_interrupted_run_keeps_its
 struct Promised {
     synced_records: u64,
     objects: Vec<Digest>,
+    files: usize,
     is_begun: bool,
     is_finished: bool,
 }
@@ -261,6 +367,18 @@ fn program(fs: &FaultyFs, promised: &mut Promised) -> Result<(), EvidenceError> 
         run.sync()?;
         promised.synced_records += 4;
     }
+    let sanitiser = Sanitiser::new(["a-canary-value"]);
+    let mut stream = sanitiser.stream();
+    let mut writer = run.begin_object()?;
+    for piece in ["in pieces ".repeat(9_000), "a-canary".to_owned(), "-value".to_owned()] {
+        run.write_object(&mut writer, &stream.push(piece.as_bytes()))?;
+    }
+    run.write_object(&mut writer, &stream.finish())?;
+    promised.objects.push(run.finish_object(writer)?);
+    run.put_input("plan.json", &value(json!({"case": "x"})))?;
+    promised.files += 1;
+    run.put_report("report.json", &value(json!({"verdict": "conformant"})))?;
+    promised.files += 1;
     run.append("last", &value(json!("behind the last sync")))?;
     promised.is_finished = run.finish()?.recording.complete;
     Ok(())
@@ -282,7 +400,12 @@ fn check_after(fs: &FaultyFs, promised: &Promised, context: &str) {
     for digest in &promised.objects {
         stored.object(digest).unwrap_or_else(|error| panic!("{context}: {error}"));
     }
+    for name in ["input/plan.json", "report.json"].iter().take(promised.files) {
+        stored.file(name, 1000).unwrap_or_else(|error| panic!("{context}: {error}"));
+    }
     if promised.is_finished {
+        assert!(stored.audit().expect("readable").is_whole(), "{context}");
+        assert_eq!(stored.manifest().redactions, [("canary".to_owned(), 1)].into(), "{context}");
         assert_eq!((records, tail, stored.manifest().state), (9, Tail::Whole, RunState::Finished), "{context}");
     }
     // No object is ever visible that is not whole, promised or not; and the collection copes with what it finds.
@@ -316,6 +439,90 @@ fn after_a_crash_anywhere_what_was_promised_is_there_and_what_is_there_is_whole(
             check_after(&fs.reboot(loss), &promised, &format!("crash after {count} of {operations}, {loss:?}"));
         }
     }
+}
+
+/// Old runs go one by one: whatever the last thing done was, each run is there as it was, or not there.
+#[test]
+fn a_crash_while_old_runs_are_collected_leaves_only_whole_runs() {
+    let build = || {
+        let fs = FaultyFs::new();
+        let as_dyn: Arc<dyn Fs> = Arc::new(fs.clone());
+        (0..3).for_each(|n| {
+            record(&as_dyn, &places(), n * 10 * DAY_MS, 2);
+        });
+        fs
+    };
+    let limits = KeepLimits { runs: 1, ..KeepLimits::default() };
+    let planned = gc_plan(&build(), &places(), 40 * DAY_MS, limits).expect("plan");
+    let whole = build();
+    let before = whole.ops();
+    let done = gc(&whole, &places(), 40 * DAY_MS, limits).expect("collect");
+    assert_eq!((done.removed_runs.len(), done.removed_objects, done.kept_runs), (2, 2, 1));
+    assert_eq!(planned, done, "the plan is what is done");
+    for count in before + 1..=whole.ops() {
+        let fs = build();
+        fs.crash_after(count);
+        let _ = gc(&fs, &places(), 40 * DAY_MS, limits);
+        for loss in [Loss::Everything, Loss::Nothing].into_iter().chain((0..6).map(Loss::Dice)) {
+            let after = fs.reboot(loss);
+            let as_dyn: Arc<dyn Fs> = Arc::new(after.clone());
+            let runs = list_runs(&after, &places()).expect("list");
+            assert!(runs.contains(&id(20 * DAY_MS)), "crash after {count}, {loss:?}: the newest run is gone");
+            for run in runs {
+                let stored = StoredRun::open(Arc::clone(&as_dyn), &places().runs.join(run.to_string())).expect("open");
+                let audit = stored.audit().expect("readable");
+                assert!(audit.is_whole(), "crash after {count}, {loss:?}: {:?}", audit.problems);
+            }
+            gc(&after, &places(), 40 * DAY_MS, limits).expect("the next collection finishes it");
+            assert_eq!(list_runs(&after, &places()).expect("list"), [id(20 * DAY_MS)]);
+        }
+    }
+}
+
+/// Two processes on one store: one records, the other collects. No run that was finished is ever short of an object.
+#[test]
+fn recording_and_collecting_at_the_same_time_is_safe() {
+    let (_dir, places, fs) = scratch();
+    let recorders: Vec<_> = (0..2_i64)
+        .map(|who| {
+            let (fs, places) = (Arc::clone(&fs), places.clone());
+            std::thread::spawn(move || {
+                for n in 0..6 {
+                    // The same objects again and again, so that one process needs what the other would remove.
+                    let mut run = begin(&fs, &places, n * 10 + who);
+                    let digest = run.put_object(&value(json!({"shared": n % 2}))).expect("object");
+                    run.append("object", &value(json!({"digest": digest}))).expect("append");
+                    assert!(run.finish().expect("finish").recording.complete);
+                }
+            })
+        })
+        .collect();
+    let mut collections = 0;
+    let limits = KeepLimits { runs: 2, ..KeepLimits::default() };
+    while recorders.iter().any(|recorder| !recorder.is_finished()) {
+        collections += usize::from(!collect(&fs, &places, 1_000, limits).skipped);
+    }
+    recorders.into_iter().for_each(|recorder| recorder.join().expect("it recorded"));
+    assert!(!collect(&fs, &places, 1_000, limits).skipped);
+    let runs = list_runs(fs.as_ref(), &places).expect("list");
+    assert_eq!(runs.len(), 2, "after {collections} collections");
+    for run in runs {
+        let stored = StoredRun::open(Arc::clone(&fs), &places.runs.join(run.to_string())).expect("open");
+        assert!(stored.audit().expect("readable").is_whole());
+    }
+}
+
+/// A file under an object's name that is not the object is put right by the next run that needs it.
+#[test]
+fn a_damaged_object_is_written_again() {
+    let (_dir, places, fs) = scratch();
+    let (_, digest) = record(&fs, &places, 1_000, 1);
+    let path = evidence::Objects::new(places.objects.clone()).path(&digest);
+    let good = std::fs::read(&path).expect("read");
+    std::fs::write(&path, vec![b'x'; good.len()]).expect("damage");
+    let mut run = begin(&fs, &places, 2_000);
+    assert_eq!(run.put_object(&value(json!({"object": 1_000}))).expect("object"), digest);
+    assert_eq!(std::fs::read(&path).expect("read"), good);
 }
 
 #[test]

@@ -78,40 +78,47 @@ impl Default for Limits {
 }
 
 impl Input {
-    /// `resolved_plan_digest`: over the canonical form of the input, with the names of the environment variables in
-    /// place of the variables, so that no secret can be guessed from it.
-    ///
-    /// # Errors
-    /// The input holds a number that canonical JSON cannot say.
-    pub fn plan_digest(&self) -> Result<Digest, CanonError> {
-        #[derive(Serialize)]
-        struct Public<'a> {
-            schema: &'a str,
-            scenario: &'a Plan,
-            agent: PublicAgent<'a>,
-            limits: Limits,
-            timeouts_ms: Timeouts,
-        }
-        #[derive(Serialize)]
-        struct PublicAgent<'a> {
-            argv: &'a [String],
-            cwd: &'a str,
-            env: Vec<&'a String>,
-            session_cwd: &'a str,
-        }
+    /// The input with the names of the environment variables in place of the variables.
+    #[must_use]
+    pub fn public(&self) -> PublicInput<'_> {
         let agent = PublicAgent {
             argv: &self.agent.argv,
             cwd: &self.agent.cwd,
             env: self.agent.env.keys().collect(),
             session_cwd: &self.agent.session_cwd,
         };
-        let public = Public {
+        PublicInput {
             schema: &self.schema,
             scenario: &self.scenario,
             agent,
             limits: self.limits,
             timeouts_ms: self.timeouts_ms,
-        };
-        Ok(Digest::of(&pintle_wire::to_canonical(&public)?))
+        }
     }
+
+    /// `resolved_plan_digest`: over the canonical form of [`Input::public`], so that no secret can be guessed from it.
+    ///
+    /// # Errors
+    /// The input holds a number that canonical JSON cannot say.
+    pub fn plan_digest(&self) -> Result<Digest, CanonError> {
+        Ok(Digest::of(&pintle_wire::to_canonical(&self.public())?))
+    }
+}
+
+/// An [`Input`] without the values of the environment: what is kept of it.
+#[derive(Debug, Serialize)]
+pub struct PublicInput<'a> {
+    schema: &'a str,
+    scenario: &'a Plan,
+    agent: PublicAgent<'a>,
+    limits: Limits,
+    timeouts_ms: Timeouts,
+}
+
+#[derive(Debug, Serialize)]
+struct PublicAgent<'a> {
+    argv: &'a [String],
+    cwd: &'a str,
+    env: Vec<&'a String>,
+    session_cwd: &'a str,
 }

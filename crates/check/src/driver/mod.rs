@@ -14,6 +14,6 @@ mod recorder;
 mod service;
 
 pub use agent::{AgentError, Ending, REPORT_QUEUE, carry_out};
-pub use input::{AgentSpec, INPUT_MAX_BYTES, INPUT_SCHEMA, Input, Limits};
+pub use input::{AgentSpec, INPUT_MAX_BYTES, INPUT_SCHEMA, Input, Limits, PublicInput};
 pub use recorder::Report;
 pub use service::{AcpDriver, ERROR_KIND, SCENARIO_OPERATION, STEP_OPERATION_PREFIX, STREAM_KIND};

@@ -1,5 +1,7 @@
 //! The model `pintle.report.v1`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -43,6 +45,9 @@ pub struct Report {
     /// What went wrong while evidence was recorded; empty when nothing did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recording_faults: Vec<String>,
+    /// How often each rule replaced a secret in what is kept, by the rule's id; empty when nothing was replaced.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub redactions: BTreeMap<String, u64>,
 }
 
 /// A problem of the whole run.
@@ -254,6 +259,8 @@ pub struct ReportContext {
     pub timing: TimingSection,
     /// See [`Report::recording_faults`].
     pub recording_faults: Vec<String>,
+    /// See [`Report::redactions`].
+    pub redactions: BTreeMap<String, u64>,
 }
 
 impl Report {
@@ -280,6 +287,7 @@ impl Report {
             requirements: judgement.results.iter().map(item).collect(),
             timing: context.timing,
             recording_faults: context.recording_faults,
+            redactions: context.redactions,
         }
     }
 }

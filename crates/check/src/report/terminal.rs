@@ -309,6 +309,10 @@ impl Page {
         for fault in &report.recording_faults {
             self.line(&format!("{}: {}", self.paint(YELLOW, "evidence not fully recorded"), plain(fault)));
         }
+        if !report.redactions.is_empty() {
+            let counts: Vec<String> = report.redactions.iter().map(|(rule, n)| format!("{rule} {n}")).collect();
+            self.line(&self.paint(DIM, &format!("redacted: {}", plain(&counts.join(", ")))));
+        }
     }
 
     /// Characters that are left on a line after `used`; 0 is no limit.

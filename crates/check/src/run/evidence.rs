@@ -12,6 +12,11 @@ use crate::pack::{Plan, Timeouts};
 /// Value of `schema` in the facts of a check's manifest.
 pub const CHECK_SCHEMA: &str = "pintle.check.v1";
 
+/// Value of `schema` in `input/plan.json`: `resolved_plan_digest`, and in `inputs` what each driver was given for each
+/// scenario, with the names of environment variables in place of the variables. The digest is over the canonical list of
+/// the digests of the inputs' canonical forms, unless something in them was redacted.
+pub const PLAN_SCHEMA: &str = "pintle.plan.v1";
+
 /// Kinds of record.
 pub mod kind {
     /// [`DriverRecord`](super::DriverRecord): a driver was started.

@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use pintle_sdk::driver::Artifact;
 use pintle_store::evidence::{EvidenceError, EvidenceRun, Places};
+use pintle_store::sanitise::Redactions;
 use pintle_store::{Fs, Sanitiser};
 use pintle_wire::{CanonError, Digest, InstanceId};
 use tokio::sync::mpsc;
@@ -32,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use evidence::{
     AgentFacts, CHECK_SCHEMA, CheckFacts, DriverEndRecord, DriverRecord, EndKind, EndRecord, ObservationRecord,
-    PackFacts, StartRecord, StreamRecord, kind,
+    PLAN_SCHEMA, PackFacts, StartRecord, StreamRecord, kind,
 };
 pub use progress::Progress;
 pub use request::{AgentIsolation, AgentUnderTest, CheckRequest, DriverCommand, MAX_JOBS, Secrets, Waits};
@@ -44,7 +45,7 @@ use crate::judge::{FailOn, Judgement, ScenarioEvidence, ScenarioRun, judge};
 use crate::pack::LoadError;
 use crate::report::{AgentSection, DriverSection, HostSection, Report, ReportContext, TimingSection};
 use drive::{DriverFacts, Work, work};
-use plan::{Job, jobs, plan_digest};
+use plan::{Job, jobs, resolved};
 use record::{Recorded, Recorder, fault_text};
 
 /// Events that may wait for the recorder; beyond it a driver waits, and its own queue takes over.
@@ -121,9 +122,9 @@ pub async fn check(
     let began = Instant::now();
     let started = jiff::Timestamp::now();
     let jobs: Arc<[Job]> = jobs(&request)?.into();
-    let digest = plan_digest(&jobs, &request)?;
+    let (digest, plan) = resolved(&jobs, &request)?;
     let artifact = measure_artifact(&request)?;
-    let sanitiser = Arc::new(Sanitiser::new(request.secrets.expose()));
+    let sanitiser = Arc::new(Sanitiser::with(request.secrets.expose()));
     let facts = facts(&request, &jobs, digest, started);
     let mut faults = Vec::new();
     let run = match evidence {
@@ -131,7 +132,11 @@ pub async fn check(
             let id = drive::new_id().ok_or(CheckError::Id)?;
             let facts = sanitiser.value(&facts)?;
             match EvidenceRun::create(place.fs, &place.places, id, &facts) {
-                Ok(run) => Some(run),
+                Ok(mut run) => {
+                    let kept = run.put_input("plan.json", &sanitiser.value(&plan)?);
+                    faults.extend(kept.err().iter().map(fault_text));
+                    Some(run)
+                }
                 Err(error) if place.required => return Err(CheckError::Evidence(error)),
                 Err(error) => {
                     faults.push(fault_text(&error));
@@ -147,7 +152,14 @@ pub async fn check(
     let request = Arc::new(request);
     let (events, received) = mpsc::channel(EVENT_QUEUE);
     let (told, mut heard) = mpsc::unbounded_channel();
-    let recorder = Recorder { jobs: Arc::clone(&jobs), sanitiser: Arc::clone(&sanitiser), run, faults, progress: told };
+    let recorder = Recorder {
+        jobs: Arc::clone(&jobs),
+        sanitiser: Arc::clone(&sanitiser),
+        run,
+        faults,
+        redactions: Redactions::default(),
+        progress: told,
+    };
     let recording = tokio::task::spawn_blocking(move || recorder.record(received));
     let shared = Arc::new(Work {
         request: Arc::clone(&request),
@@ -196,6 +208,10 @@ async fn judge_all(
 /// Sanitises the report, puts it beside the evidence and ends the run. What goes wrong with that is in the report that is
 /// shown, since it cannot be in the one that is kept.
 fn keep_report(report: Report, recorded: Recorded, sanitiser: &Sanitiser) -> Result<(Report, bool), CheckError> {
+    let mut redactions = recorded.redactions;
+    redactions.add(sanitiser.value(&report)?.redactions());
+    let report =
+        Report { redactions: redactions.iter().map(|(rule, n)| (rule.id().to_owned(), n)).collect(), ..report };
     let sanitised = sanitiser.value(&report)?;
     // Never the one that was not sanitised.
     let mut report: Report = read_own(sanitised.bytes()).map_err(CheckError::Report)?;
@@ -270,6 +286,7 @@ fn context(
             scenarios: recorded.timing.clone(),
         },
         recording_faults: recorded.faults.clone(),
+        redactions: Default::default(),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use pintle_wire::{CanonError, Digest, to_canonical};
+use serde_json::{Value, json};
 
+use super::evidence::PLAN_SCHEMA;
 use super::request::CheckRequest;
 use crate::driver::{AgentSpec, INPUT_SCHEMA, Input, Limits, SCENARIO_OPERATION, STEP_OPERATION_PREFIX};
 use crate::pack::{LoadError, Plan, Step, Timeouts};
@@ -99,10 +101,16 @@ fn longest(step: &Step, timeouts: Timeouts) -> u64 {
     chosen.unwrap_or(longest_default)
 }
 
-/// `resolved_plan_digest`: over the digests of all inputs, in order.
-pub(super) fn plan_digest(jobs: &[Job], request: &CheckRequest) -> Result<Digest, CanonError> {
+/// `resolved_plan_digest`, over the digests of all inputs in order; and what is kept of the inputs.
+pub(super) fn resolved(jobs: &[Job], request: &CheckRequest) -> Result<(Digest, Value), CanonError> {
     let session_cwd = request.agent.session_cwd.as_ref().map(|path| path.to_string_lossy().into_owned());
-    let input = |job: &Job| job.input(request, session_cwd.clone().unwrap_or_default()).plan_digest();
-    let digests: Vec<String> = jobs.iter().map(|job| Ok(input(job)?.to_string())).collect::<Result<_, CanonError>>()?;
-    Ok(Digest::of(&to_canonical(&digests)?))
+    let (mut digests, mut inputs) = (Vec::new(), Vec::new());
+    for job in jobs {
+        let input = job.input(request, session_cwd.clone().unwrap_or_default());
+        digests.push(input.plan_digest()?.to_string());
+        // It has a canonical form, so it is JSON.
+        inputs.push(serde_json::to_value(input.public()).unwrap_or_default());
+    }
+    let digest = Digest::of(&to_canonical(&digests)?);
+    Ok((digest, json!({"schema": PLAN_SCHEMA, "resolved_plan_digest": digest, "inputs": inputs})))
 }

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use pintle_store::evidence::{EvidenceError, EvidenceRun};
+use pintle_store::sanitise::Redactions;
 use pintle_store::{Sanitised, Sanitiser};
 use pintle_wire::{Profile, ScanLimits, scan};
 use serde::Serialize;
@@ -39,6 +42,8 @@ pub(super) struct Recorded {
     pub(super) interrupted: bool,
     pub(super) run: Option<EvidenceRun>,
     pub(super) faults: Vec<String>,
+    /// What was replaced, also where nothing is kept.
+    pub(super) redactions: Redactions,
 }
 
 /// The recorder.
@@ -47,6 +52,7 @@ pub(super) struct Recorder {
     pub(super) sanitiser: Arc<Sanitiser>,
     pub(super) run: Option<EvidenceRun>,
     pub(super) faults: Vec<String>,
+    pub(super) redactions: Redactions,
     pub(super) progress: mpsc::UnboundedSender<Progress>,
 }
 
@@ -70,6 +76,7 @@ impl Recorder {
             interrupted: false,
             run: None,
             faults: Vec::new(),
+            redactions: Redactions::default(),
         };
         while let Some(event) = events.blocking_recv() {
             match event {
@@ -90,7 +97,10 @@ impl Recorder {
                 }
                 Event::Observation { job, sequence, kind, monotonic_ns, payload } => {
                     let scenario = self.jobs[job].plan.id.clone();
-                    let payload = payload.and_then(|payload| parse(&payload));
+                    let mut payload = payload.and_then(|payload| parse(&payload));
+                    if let Some(payload) = &mut payload {
+                        self.look_into_base64(payload);
+                    }
                     let record = ObservationRecord { scenario, sequence, kind: kind.into(), monotonic_ns, payload };
                     if let Some(kept) = self.observation(&record) {
                         open.entry(job).or_default().observations.push(kept);
@@ -122,6 +132,7 @@ impl Recorder {
         recorded.timing.sort_by(|a, b| a.id.cmp(&b.id));
         recorded.run = self.run;
         recorded.faults = self.faults;
+        recorded.redactions = self.redactions;
         recorded
     }
 
@@ -145,8 +156,20 @@ impl Recorder {
         Some((kept.kind.into(), kept.payload?.to_string()))
     }
 
+    /// A line that is not UTF-8 travels as base64, in which only canaries would be seen.
+    fn look_into_base64(&mut self, payload: &mut Value) {
+        let Some(Value::String(encoded)) = payload.get_mut("base64") else { return };
+        let Ok(bytes) = STANDARD.decode(encoded.as_bytes()) else { return };
+        let kept = self.sanitiser.text(&bytes, usize::MAX);
+        if !kept.redactions().is_empty() {
+            self.redactions.add(kept.redactions());
+            *encoded = STANDARD.encode(kept.bytes());
+        }
+    }
+
     fn stream(&mut self, job: usize, stream_id: &str, bytes: &[u8]) -> Vec<u8> {
         let kept = self.sanitiser.line(bytes);
+        self.redactions.add(kept.redactions());
         let stored = self.run.as_mut().map(|run| run.put_object(&kept));
         if let Some(object) = self.noted(stored) {
             let scenario = self.jobs[job].plan.id.clone();
@@ -204,6 +227,7 @@ impl Recorder {
     fn append<T: Serialize>(&mut self, kind: &str, value: &T) -> Option<Sanitised> {
         match self.sanitiser.value(value) {
             Ok(sanitised) => {
+                self.redactions.add(sanitised.redactions());
                 let appended = self.run.as_mut().map(|run| run.append(kind, &sanitised));
                 self.noted(appended);
                 Some(sanitised)

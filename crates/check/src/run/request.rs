@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use pintle_sdk::process::{Environment, Program, Shim};
+use pintle_store::sanitise::Canary;
 
 use crate::cel::WorkerConfig;
 use crate::pack::Pack;
@@ -106,19 +107,19 @@ pub struct Waits {
     pub reply_ms: Option<u64>,
 }
 
-/// Values that are known to be secret. They print as their number.
+/// Values that must not be kept. They print as their number.
 #[derive(Clone, Default)]
-pub struct Secrets(Vec<String>);
+pub struct Secrets(Vec<Canary>);
 
 impl Secrets {
     /// The values.
-    pub fn new(values: Vec<String>) -> Self {
+    pub fn new(values: Vec<Canary>) -> Self {
         Self(values)
     }
 
     /// For the sanitiser, and nobody else.
-    pub(super) fn expose(&self) -> &[String] {
-        &self.0
+    pub(super) fn expose(&self) -> impl Iterator<Item = Canary> + '_ {
+        self.0.iter().cloned()
     }
 }
 

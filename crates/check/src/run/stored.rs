@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pintle_sdk::driver::Digest;
-use pintle_store::evidence::{ReadError, Record, StoredRun, Tail};
+use pintle_store::evidence::{ReadError, Record, RunState, StoredRun, Tail};
 use serde::de::DeserializeOwned;
 
 use super::drive::INTERRUPTED;
@@ -32,6 +32,8 @@ pub struct StoredCheck {
     pub driver: Option<DriverRecord>,
     /// What is missing from the evidence; empty when nothing is.
     pub gaps: Vec<String>,
+    /// How often each rule of the sanitiser replaced something.
+    pub redactions: BTreeMap<String, u64>,
 }
 
 /// Why a run cannot be judged again.
@@ -115,6 +117,8 @@ impl StoredCheck {
         let mut gaps = Vec::new();
         if let Some(Tail::Torn { bytes }) = records.tail() {
             gaps.push(format!("the run was interrupted: {bytes} bytes at the end of its journal are no record"));
+        } else if manifest.state == RunState::Open {
+            gaps.push("the run did not come to its end".to_owned());
         }
         if let Some(class) = &manifest.recording.failure {
             gaps.push(format!("recording failed ({class}), so the evidence is not whole"));
@@ -124,7 +128,7 @@ impl StoredCheck {
             Ok(ScenarioEvidence { id: id.clone(), run })
         });
         let evidence = evidence.collect::<Result<_, StoredError>>()?;
-        Ok(Self { facts, run, evidence, driver, gaps })
+        Ok(Self { facts, run, evidence, driver, gaps, redactions: manifest.redactions.clone() })
     }
 
     /// Judges it, with the pack that it was made with or another.
@@ -154,6 +158,7 @@ impl StoredCheck {
             run: self.run.clone(),
             timing: TimingSection { started: self.facts.started.clone(), ..TimingSection::default() },
             recording_faults: self.gaps.clone(),
+            redactions: self.redactions.clone(),
         };
         Report::new(pack, &judgement, fail_on, context)
     }

@@ -3,6 +3,7 @@
 pub(crate) mod cel;
 pub(crate) mod check;
 pub(crate) mod driver;
+pub(crate) mod evidence;
 pub(crate) mod exec;
 pub(crate) mod json;
 pub(crate) mod mock;

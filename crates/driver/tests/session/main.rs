@@ -4,4 +4,5 @@ mod budgets;
 mod core_faults;
 mod driver_end;
 mod pair;
+mod streams;
 mod together;

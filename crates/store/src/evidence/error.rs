@@ -121,26 +121,64 @@ pub enum ReadError {
         /// What is wrong, without content.
         reason: &'static str,
     },
-    /// The journal of a finished run is not as its manifest says: it was damaged or changed afterwards.
-    #[error("read `{}`: line {line} is not as it was written", path.display())]
+    /// The journal is not as it was written: it was damaged or changed afterwards.
+    #[error("read `{}`: line {line} {fault}", path.display())]
     Journal {
         /// The file.
         path: PathBuf,
-        /// The first line, from 1, that cannot be trusted.
+        /// The first line, from 1, that differs.
         line: u64,
+        /// How.
+        fault: LineFault,
     },
     /// An object is missing.
-    #[error("read the object {digest}: it is not there")]
+    #[error("read the object `{}`: it is not there", path.display())]
     NoObject {
         /// Its digest.
         digest: Digest,
+        /// Where it should be.
+        path: PathBuf,
     },
     /// An object's content does not have its digest.
-    #[error("read the object {digest}: its content is another")]
+    #[error("read the object `{}`: its content is another", path.display())]
     Object {
         /// Its digest.
         digest: Digest,
+        /// The file.
+        path: PathBuf,
     },
+    /// A file beside the journal is missing.
+    #[error("read `{}`: it is not there", path.display())]
+    NoFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file beside the journal is not what the manifest says.
+    #[error("read `{}`: its content is not what the manifest says", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// How a line of a journal differs from what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LineFault {
+    /// It is no record.
+    #[error("is not a record")]
+    NotARecord,
+    /// Its content was changed: the line behind it, or the manifest, has the digest of another.
+    #[error("is not as it was written")]
+    Changed,
+    /// A record is missing before it, or it is in the wrong place.
+    #[error("is not the next record")]
+    OutOfOrder,
+    /// It should be there, and is not.
+    #[error("is missing")]
+    Missing,
+    /// The manifest says that the journal ends before it.
+    #[error("was added")]
+    Added,
 }
 
 impl ReadError {
@@ -153,6 +191,8 @@ impl ReadError {
             Self::Journal { .. } => "journal",
             Self::NoObject { .. } => "no_object",
             Self::Object { .. } => "object",
+            Self::NoFile { .. } => "no_file",
+            Self::File { .. } => "file",
         }
     }
 }

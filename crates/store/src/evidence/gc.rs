@@ -56,6 +56,24 @@ pub struct GcReport {
 /// [`EvidenceError`] at the first thing that cannot be read or removed; what was removed until then is gone. A crash in
 /// between leaves no run without its objects: first the manifest of an old run goes, and with it the run.
 pub fn gc(fs: &dyn Fs, places: &Places, now_ms: i64, limits: KeepLimits) -> Result<GcReport, EvidenceError> {
+    collect(fs, places, now_ms, limits, true)
+}
+
+/// What [`gc`] would do now. Nothing is removed.
+///
+/// # Errors
+/// As [`gc`].
+pub fn gc_plan(fs: &dyn Fs, places: &Places, now_ms: i64, limits: KeepLimits) -> Result<GcReport, EvidenceError> {
+    collect(fs, places, now_ms, limits, false)
+}
+
+fn collect(
+    fs: &dyn Fs,
+    places: &Places,
+    now_ms: i64,
+    limits: KeepLimits,
+    remove: bool,
+) -> Result<GcReport, EvidenceError> {
     let mut report = GcReport::default();
     if fsx::metadata(fs, &places.runs)?.is_none() {
         return Ok(report);
@@ -94,14 +112,18 @@ pub fn gc(fs: &dyn Fs, places: &Places, now_ms: i64, limits: KeepLimits) -> Resu
     }
     for (id, dir, size) in removed.into_iter().rev() {
         if fsx::symlink_metadata(fs, &dir.join(MANIFEST))?.is_some() {
-            fsx::remove_file(fs, &dir.join(MANIFEST))?;
-            fsx::sync_dir(fs, &dir)?;
+            if remove {
+                fsx::remove_file(fs, &dir.join(MANIFEST))?;
+                fsx::sync_dir(fs, &dir)?;
+            }
             report.removed_runs.push(id);
         }
-        fsx::remove_tree(fs, &dir)?;
+        if remove {
+            fsx::remove_tree(fs, &dir)?;
+        }
         report.freed_bytes += size;
     }
-    sweep_objects(fs, &places.objects, &needed, &mut report)?;
+    sweep_objects(fs, &places.objects, &needed, remove, &mut report)?;
     Ok(report)
 }
 
@@ -121,7 +143,7 @@ fn objects_of(fs: &dyn Fs, dir: &Path) -> Result<Option<Vec<(Digest, u64)>>, Evi
 }
 
 /// Every digest that a file names. The run was interrupted: its journal is all there is, and may be torn.
-fn named_in(fs: &dyn Fs, path: &Path) -> Result<Vec<Digest>, FsError> {
+pub(super) fn named_in(fs: &dyn Fs, path: &Path) -> Result<Vec<Digest>, FsError> {
     const CHUNK_BYTES: usize = 256 * 1024;
     const DIGEST_BYTES: usize = "sha256:".len() + 64;
     if fsx::symlink_metadata(fs, path)?.is_none() {
@@ -149,19 +171,32 @@ fn sweep_objects(
     fs: &dyn Fs,
     objects: &Path,
     needed: &HashSet<Digest>,
+    remove: bool,
     report: &mut GcReport,
 ) -> Result<(), EvidenceError> {
     let root = objects.join("sha256");
+    if fsx::metadata(fs, &root)?.is_none() {
+        return Ok(());
+    }
+    let mut found = Vec::new();
+    for entry in fsx::read_dir(fs, &root)? {
+        // An object that came in pieces lies here until it has its digest.
+        found.push((root.join(&entry.name), entry.kind, None));
+    }
     for (first, dir) in dirs(fs, &root)? {
         for entry in fsx::read_dir(fs, &dir)? {
-            let path = dir.join(&entry.name);
             let digest = entry.name.to_str().and_then(|rest| format!("sha256:{first}{rest}").parse().ok());
-            // What has no digest for a name is the leftover of an interrupted write.
-            if digest.is_some_and(|digest: Digest| needed.contains(&digest)) || entry.kind != FileKind::File {
-                continue;
-            }
-            report.freed_bytes += fsx::symlink_metadata(fs, &path)?.map_or(0, |meta| meta.len_bytes);
-            report.removed_objects += u64::from(digest.is_some());
+            found.push((dir.join(&entry.name), entry.kind, digest));
+        }
+    }
+    for (path, kind, digest) in found {
+        // What has no digest for a name is the leftover of an interrupted write.
+        if digest.is_some_and(|digest: Digest| needed.contains(&digest)) || kind != FileKind::File {
+            continue;
+        }
+        report.freed_bytes += fsx::symlink_metadata(fs, &path)?.map_or(0, |meta| meta.len_bytes);
+        report.removed_objects += u64::from(digest.is_some());
+        if remove {
             fsx::remove_file(fs, &path)?;
         }
     }

@@ -143,6 +143,18 @@ impl Chain {
         Some(Record { seq, kind, value })
     }
 
+    /// What a line says of itself: its number and the digest of the line before.
+    pub(super) fn claims(line: &[u8]) -> Option<(u64, Digest)> {
+        let limits = ScanLimits { max_bytes: MAX_RECORD_BYTES, max_depth: MAX_DEPTH };
+        let Line { prev, seq, .. } = scan(line, Profile::DriverRpc, limits).ok()?.decode().ok()?;
+        Some((seq, prev))
+    }
+
+    /// The digest that the next line must name.
+    pub(super) fn last(&self) -> Digest {
+        self.last
+    }
+
     pub(super) fn end(&self, bytes: u64) -> JournalEnd {
         JournalEnd { bytes, last: self.last, records: self.records }
     }

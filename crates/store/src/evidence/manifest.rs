@@ -21,6 +21,9 @@ const MAX_MANIFEST_BYTES: usize = 64 * 1024 * 1024;
 pub struct Manifest {
     /// What the recorder wanted to say of the run: one JSON object, sanitised.
     pub facts: Box<RawValue>,
+    /// The files beside the journal, by name: what is in `input/`, and the report.
+    #[serde(default)]
+    pub files: Vec<FileRef>,
     /// The run's id; its time is when the run began.
     pub id: InstanceId,
     /// How far the journal goes; not known in an open run, nor after a failure to record.
@@ -57,6 +60,18 @@ pub struct JournalEnd {
     pub last: Digest,
     /// How many records it has.
     pub records: u64,
+}
+
+/// A file beside a run's journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRef {
+    /// Its length.
+    pub bytes: u64,
+    /// Its digest.
+    pub digest: Digest,
+    /// Its name below the run's directory, such as `input/plan.json`.
+    pub name: String,
 }
 
 /// An object that a run put into the store.

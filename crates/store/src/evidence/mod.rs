@@ -14,6 +14,8 @@
 //! A failure to record never panics and never changes what is recorded: the call returns it, [`EvidenceRun::failure`]
 //! remembers the first, everything later is refused, and the manifest says that the evidence is not whole.
 
+mod archive;
+mod audit;
 mod error;
 mod gc;
 mod journal;
@@ -22,11 +24,13 @@ mod objects;
 mod read;
 mod run;
 
-pub use error::{EvidenceError, FindError, ReadError};
-pub use gc::{GcReport, KeepLimits, gc};
+pub use archive::{ArchiveError, ArchiveFault, ArchiveLimits, export, unpack};
+pub use audit::Audit;
+pub use error::{EvidenceError, FindError, LineFault, ReadError};
+pub use gc::{GcReport, KeepLimits, gc, gc_plan};
 pub use journal::{MAX_RECORD_BYTES, Record, Tail};
-pub use manifest::{JournalEnd, MANIFEST_SCHEMA, Manifest, ObjectRef, Recording, RunState};
-pub use objects::{MAX_OBJECT_BYTES, Objects};
+pub use manifest::{FileRef, JournalEnd, MANIFEST_SCHEMA, Manifest, ObjectRef, Recording, RunState};
+pub use objects::{MAX_OBJECT_BYTES, MAX_STREAMED_OBJECT_BYTES, ObjectWriter, Objects};
 pub use read::{Records, StoredRun, find_run, list_runs};
 pub use run::EvidenceRun;
 

@@ -9,18 +9,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pintle_wire::Digest;
+use pintle_wire::{Digest, DigestBuilder};
 
 use super::{EvidenceError, ObjectRef, ReadError};
 use crate::{
     atomic::{self, ReplaceOptions},
-    fs::{FileKind, Fs},
+    fs::{FileKind, Fs, FsFile, OpenHow},
     fsx::{self, FsError},
     sanitise::Sanitised,
 };
 
 /// The largest object.
 pub const MAX_OBJECT_BYTES: usize = 256 * 1024 * 1024;
+
+/// The largest object that comes in pieces. It is read in pieces too.
+pub const MAX_STREAMED_OBJECT_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
+/// How much of an object is looked at at once when it is checked.
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// The objects below one directory.
 #[derive(Debug, Clone)]
@@ -62,7 +68,10 @@ impl Objects {
         fsx::ensure_dir(fs, fsx::parent(&path))?;
         match fsx::symlink_metadata(fs, &path)? {
             // Another run's. It may be as young as not to be durable; its name is synced below.
-            Some(meta) if meta.kind == FileKind::File && meta.len_bytes == bytes.len() as u64 => {}
+            Some(meta)
+                if meta.kind == FileKind::File
+                    && meta.len_bytes == bytes.len() as u64
+                    && Digest::of(&fsx::read_bounded(fs, &path, bytes.len())?) == digest => {}
             // What a damaged disk left under the name is not the object.
             Some(_) => atomic::replace(fs, &path, bytes)?,
             None => self.link_in(fs, &path, bytes)?,
@@ -92,19 +101,82 @@ impl Objects {
         Ok(())
     }
 
+    /// Begins an object that comes in pieces, of which nobody holds all.
+    ///
+    /// # Errors
+    /// [`EvidenceError`].
+    pub fn begin(&self, fs: &dyn Fs) -> Result<ObjectWriter, EvidenceError> {
+        let dir = self.dir.join("sha256");
+        fsx::ensure_dir(fs, &dir)?;
+        let path = atomic::temp_path(&dir.join("object"))?;
+        let file = fsx::open(fs, &path, OpenHow::CreateNew { mode: fsx::FILE_MODE })?;
+        Ok(ObjectWriter { file, path, digest: DigestBuilder::new(), bytes: 0 })
+    }
+
+    /// Ends an object that came in pieces, and returns its digest. It is durable then.
+    ///
+    /// # Errors
+    /// [`EvidenceError`]; nothing is left under the object's name that is not the object.
+    pub fn finish(&mut self, fs: &dyn Fs, writer: ObjectWriter) -> Result<Digest, EvidenceError> {
+        let ObjectWriter { mut file, path: temp, digest, bytes } = writer;
+        let digest = digest.finish();
+        let placed = fsx::sync_all(file.as_mut(), &temp).map_err(EvidenceError::from).and_then(|()| {
+            let path = self.path(&digest);
+            fsx::ensure_dir(fs, fsx::parent(&path))?;
+            match fsx::symlink_metadata(fs, &path)? {
+                Some(meta) if meta.kind == FileKind::File && meta.len_bytes == bytes => atomic::discard(fs, &temp),
+                _ => fsx::rename(fs, &temp, &path)?,
+            }
+            Ok(fsx::sync_parent(fs, &path)?)
+        });
+        if let Err(error) = placed {
+            atomic::discard(fs, &temp);
+            return Err(error);
+        }
+        self.known.insert(digest, bytes);
+        Ok(digest)
+    }
+
     /// The content of an object, looked at whether it has its digest.
     ///
     /// # Errors
     /// [`ReadError`].
     pub fn get(&self, fs: &dyn Fs, digest: &Digest) -> Result<Vec<u8>, ReadError> {
-        let bytes = match fsx::read_bounded(fs, &self.path(digest), MAX_OBJECT_BYTES) {
+        let path = self.path(digest);
+        let bytes = match fsx::read_bounded(fs, &path, MAX_OBJECT_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(ReadError::NoObject { digest: *digest });
+                return Err(ReadError::NoObject { digest: *digest, path });
             }
             Err(error) => return Err(error.into()),
         };
-        if Digest::of(&bytes) == *digest { Ok(bytes) } else { Err(ReadError::Object { digest: *digest }) }
+        if Digest::of(&bytes) == *digest { Ok(bytes) } else { Err(ReadError::Object { digest: *digest, path }) }
+    }
+
+    /// Looks at an object of any size, whether it has its digest, and returns its length.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn check(&self, fs: &dyn Fs, digest: &Digest) -> Result<u64, ReadError> {
+        let path = self.path(digest);
+        let file = match fsx::open(fs, &path, OpenHow::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ReadError::NoObject { digest: *digest, path });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (mut found, mut at) = (DigestBuilder::new(), 0);
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let got = fsx::read_at(file.as_ref(), &path, &mut chunk, at)?;
+            if got == 0 {
+                break;
+            }
+            found.update(&chunk[..got]);
+            at += got as u64;
+        }
+        if found.finish() == *digest { Ok(at) } else { Err(ReadError::Object { digest: *digest, path }) }
     }
 
     /// Those that were put through this value, by digest.
@@ -113,6 +185,34 @@ impl Objects {
             self.known.iter().map(|(digest, bytes)| ObjectRef { bytes: *bytes, digest: *digest }).collect();
         refs.sort_by(|a, b| a.digest.as_bytes().cmp(b.digest.as_bytes()));
         refs
+    }
+}
+
+/// An object in the making. One that is dropped leaves a temporary file, which the next collection takes away.
+#[derive(Debug)]
+pub struct ObjectWriter {
+    file: Box<dyn FsFile>,
+    path: PathBuf,
+    digest: DigestBuilder,
+    bytes: u64,
+}
+
+impl ObjectWriter {
+    /// Writes the next piece.
+    ///
+    /// # Errors
+    /// [`EvidenceError`], also for an object that gets larger than [`MAX_STREAMED_OBJECT_BYTES`].
+    pub fn write(&mut self, piece: &Sanitised) -> Result<(), EvidenceError> {
+        let bytes = piece.bytes();
+        let sum = self.bytes + bytes.len() as u64;
+        if sum > MAX_STREAMED_OBJECT_BYTES {
+            let bytes = usize::try_from(sum).unwrap_or(usize::MAX);
+            return Err(EvidenceError::TooLarge { bytes, limit_bytes: MAX_STREAMED_OBJECT_BYTES as usize });
+        }
+        self.digest.update(bytes);
+        fsx::write_all(self.file.as_mut(), &self.path, bytes)?;
+        self.bytes = sum;
+        Ok(())
     }
 }
 

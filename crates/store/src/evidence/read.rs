@@ -9,7 +9,7 @@ use std::{
 use pintle_wire::{Digest, InstanceId};
 
 use super::{
-    FindError, MANIFEST, Manifest, Places, ReadError,
+    FindError, LineFault, MANIFEST, Manifest, Places, ReadError,
     journal::{self, Chain, MAX_RECORD_BYTES, Record, Tail},
     objects::Objects,
 };
@@ -101,10 +101,13 @@ impl StoredRun {
     pub fn open(fs: Arc<dyn Fs>, dir: &Path) -> Result<Self, ReadError> {
         let manifest = Manifest::read(fs.as_ref(), &dir.join(MANIFEST))?;
         let inside = dir.join("objects");
-        let objects = if fsx::metadata(fs.as_ref(), &inside)?.is_some() {
-            inside
-        } else {
-            dir.join("..").join("..").join("objects")
+        // By its name where that works; a link to a run leads to the objects of the run itself.
+        let beside = dir.parent().and_then(Path::parent).map(|home| home.join("objects"));
+        let is_there = |path: &Path| fsx::metadata(fs.as_ref(), path).is_ok_and(|meta| meta.is_some());
+        let objects = match beside {
+            _ if fsx::metadata(fs.as_ref(), &inside)?.is_some() => inside,
+            Some(beside) if is_there(&beside) => beside,
+            _ => dir.join("..").join("..").join("objects"),
         };
         Ok(Self { fs, dir: dir.to_owned(), manifest, objects: Objects::new(objects) })
     }
@@ -165,16 +168,19 @@ impl StoredRun {
     /// # Errors
     /// The first thing that is not as it was written.
     pub fn verify(&self) -> Result<(u64, Tail), ReadError> {
-        let mut records = self.records()?;
-        let mut count = 0;
-        for record in records.by_ref() {
-            record?;
-            count += 1;
+        let audit = self.audit()?;
+        match audit.problems.into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok((audit.records, audit.tail)),
         }
-        for object in &self.manifest.objects {
-            self.object(&object.digest)?;
-        }
-        Ok((count, records.tail().unwrap_or(Tail::Whole)))
+    }
+
+    pub(super) fn fs(&self) -> &dyn Fs {
+        self.fs.as_ref()
+    }
+
+    pub(super) fn objects(&self) -> &Objects {
+        &self.objects
     }
 }
 
@@ -206,8 +212,28 @@ impl Records {
         self.tail
     }
 
+    /// The path of the journal.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes of a line that [`Records::next_line`] gave.
+    pub(super) fn bytes(&self, (start, end): (usize, usize)) -> &[u8] {
+        &self.buffer[start..end]
+    }
+
+    /// How long the file is.
+    pub(super) fn file_bytes(&self) -> Result<u64, FsError> {
+        let meta = self.file.metadata().map_err(|source| FsError::Io {
+            action: crate::FsAction::Stat,
+            path: self.path.clone(),
+            source,
+        })?;
+        Ok(meta.len_bytes)
+    }
+
     /// The next line without its LF; `None` at the end, or where no line ends within the bound.
-    fn next_line(&mut self) -> Result<Option<(usize, usize)>, FsError> {
+    pub(super) fn next_line(&mut self) -> Result<Option<(usize, usize)>, FsError> {
         let mut searched = self.at;
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer[searched..]) {
@@ -233,16 +259,12 @@ impl Records {
     }
 
     fn end(&mut self) -> Result<(), ReadError> {
-        let len = self.file.metadata().map_err(|source| FsError::Io {
-            action: crate::FsAction::Stat,
-            path: self.path.clone(),
-            source,
-        })?;
-        let lost = len.len_bytes.saturating_sub(self.good);
+        let lost = self.file_bytes()?.saturating_sub(self.good);
         self.tail = Some(if lost == 0 { Tail::Whole } else { Tail::Torn { bytes: lost } });
         match self.finished {
             Some(end) if end != self.chain.end(self.good) || lost > 0 => {
-                Err(ReadError::Journal { path: self.path.clone(), line: self.line + 1 })
+                let fault = if lost > 0 { LineFault::Changed } else { LineFault::Missing };
+                Err(ReadError::Journal { path: self.path.clone(), line: self.line + 1, fault })
             }
             _ => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! A run that is being recorded.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -10,7 +11,7 @@ use pintle_wire::{Digest, InstanceId};
 use serde_json::value::RawValue;
 
 use super::{
-    EvidenceError, INPUT, MANIFEST, Manifest, Places, Recording, RunState,
+    EvidenceError, FileRef, INPUT, MANIFEST, Manifest, ObjectWriter, Places, Recording, RunState,
     journal::{self, Journal, check_name},
     manifest::MANIFEST_SCHEMA,
     objects::Objects,
@@ -35,6 +36,7 @@ pub struct EvidenceRun {
     facts: Box<RawValue>,
     journal: Journal,
     objects: Objects,
+    files: BTreeMap<String, (Digest, u64)>,
     redactions: Redactions,
     failure: Option<&'static str>,
     // Held for its drop: while it is held, no old run is collected.
@@ -60,6 +62,7 @@ impl EvidenceRun {
             objects: Objects::new(places.objects.clone()),
             id,
             facts,
+            files: BTreeMap::new(),
             redactions: Redactions::default(),
             failure: None,
             _lock: lock,
@@ -112,8 +115,7 @@ impl EvidenceRun {
     /// # Errors
     /// As [`EvidenceRun::append`].
     pub fn put_input(&mut self, name: &str, content: &Sanitised) -> Result<(), EvidenceError> {
-        let path = self.dir.join(INPUT).join(name);
-        self.put_file(name, &path, content)
+        self.put_file(name, &format!("{INPUT}/{name}"), content)
     }
 
     /// Writes, or replaces, a file beside the manifest, such as `report.json`; durable when this returns.
@@ -124,15 +126,47 @@ impl EvidenceRun {
         if [MANIFEST, super::JOURNAL, INPUT].contains(&name) {
             return Err(EvidenceError::Name { name: name.to_owned() });
         }
-        let path = self.dir.join(name);
-        self.put_file(name, &path, content)
+        self.put_file(name, name, content)
     }
 
-    fn put_file(&mut self, name: &str, path: &Path, content: &Sanitised) -> Result<(), EvidenceError> {
+    fn put_file(&mut self, name: &str, below: &str, content: &Sanitised) -> Result<(), EvidenceError> {
         self.attempt(content.redactions(), |run| {
             check_name(name)?;
-            Ok(atomic::replace(run.fs.as_ref(), path, content.bytes())?)
+            atomic::replace(run.fs.as_ref(), &run.dir.join(below), content.bytes())?;
+            let bytes = content.bytes();
+            run.files.insert(below.to_owned(), (Digest::of(bytes), bytes.len() as u64));
+            Ok(())
         })
+    }
+
+    /// Begins an object that comes in pieces, such as those of a [`StreamRedactor`](crate::sanitise::StreamRedactor).
+    ///
+    /// # Errors
+    /// As [`EvidenceRun::append`].
+    pub fn begin_object(&mut self) -> Result<ObjectWriter, EvidenceError> {
+        self.attempt(&Redactions::default(), |run| run.objects.begin(run.fs.as_ref()))
+    }
+
+    /// Writes the next piece of an object.
+    ///
+    /// # Errors
+    /// As [`EvidenceRun::append`]; the object is then not finished.
+    pub fn write_object(&mut self, writer: &mut ObjectWriter, piece: &Sanitised) -> Result<(), EvidenceError> {
+        self.attempt(piece.redactions(), |_| writer.write(piece))
+    }
+
+    /// Ends an object that came in pieces; durable when this returns.
+    ///
+    /// # Errors
+    /// As [`EvidenceRun::append`].
+    pub fn finish_object(&mut self, writer: ObjectWriter) -> Result<Digest, EvidenceError> {
+        self.attempt(&Redactions::default(), |run| run.objects.finish(run.fs.as_ref(), writer))
+    }
+
+    /// What was replaced so far.
+    #[must_use]
+    pub fn redactions(&self) -> &Redactions {
+        &self.redactions
     }
 
     /// Makes every record so far durable.
@@ -159,6 +193,7 @@ impl EvidenceRun {
         let is_known = state == RunState::Finished && self.failure.is_none();
         let manifest = Manifest {
             facts: self.facts.clone(),
+            files: self.file_refs(),
             id: self.id,
             journal: is_known.then(|| self.journal.end()),
             objects: self.objects.refs(),
@@ -169,6 +204,15 @@ impl EvidenceRun {
         };
         manifest.write(self.fs.as_ref(), &self.dir.join(MANIFEST))?;
         Ok(manifest)
+    }
+
+    fn file_refs(&self) -> Vec<FileRef> {
+        let file = |(name, (digest, bytes)): (&String, &(Digest, u64))| FileRef {
+            bytes: *bytes,
+            digest: *digest,
+            name: name.clone(),
+        };
+        self.files.iter().map(file).collect()
     }
 
     /// One rule for all that records: nothing after a failure, and the first failure is remembered.

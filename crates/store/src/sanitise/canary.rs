@@ -4,10 +4,115 @@ use std::fmt;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use super::{Edit, MIN_CANARY_BYTES, Rule, view::View};
+use super::{Edit, Rule, Run, count_work, view::View};
 
+/// The shortest canary that is looked for wherever it stands.
+pub const MIN_CANARY_BYTES: usize = 8;
+/// The shortest secret that is looked for as a whole word.
+pub const MIN_SECRET_BYTES: usize = 4;
+/// The fewest different bytes of a canary.
+pub const MIN_DISTINCT_BYTES: usize = 4;
+
+/// A longer canary is looked for in pieces of this size, so that what a stream must hold back is bounded.
+const MAX_NEEDLE_BYTES: usize = 4096;
 /// How many readings are laid over each other: percent escapes in an escaped string in a string, say.
 const MAX_READINGS: u32 = 3;
+/// The most bytes that one byte of a canary is spelled with, for what a stream holds back: `\u0025` and two escaped digits.
+const MAX_SPELLING_BYTES: usize = 36;
+
+/// A value that must not be kept.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Canary {
+    value: Vec<u8>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Secret,
+    Setting,
+}
+
+/// Why a canary is not looked for: it would match by chance and destroy evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weakness {
+    /// It has fewer than [`MIN_CANARY_BYTES`], and is not a secret of [`MIN_SECRET_BYTES`] with two kinds of characters.
+    TooShort,
+    /// It has fewer than [`MIN_DISTINCT_BYTES`] different bytes.
+    TooUniform,
+    /// It is a setting that is a lower-case identifier or path, such as `production`, `session/update` or `/usr/bin`.
+    PlainWord,
+    /// It is a part of what replaces secrets.
+    Marker,
+}
+
+impl fmt::Display for Weakness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooShort => "it is too short",
+            Self::TooUniform => "it has too few different characters",
+            Self::PlainWord => "it is a plain word",
+            Self::Marker => "it is a part of the marker that replaces secrets",
+        })
+    }
+}
+
+impl Canary {
+    /// A value that somebody says is secret, or that the name of its variable says so of.
+    pub fn secret(value: impl Into<Vec<u8>>) -> Self {
+        Self { value: value.into(), kind: Kind::Secret }
+    }
+
+    /// A value that may be secret, such as that of any variable which was handed to an agent.
+    pub fn setting(value: impl Into<Vec<u8>>) -> Self {
+        Self { value: value.into(), kind: Kind::Setting }
+    }
+
+    /// Why it is not looked for; `None` if it is. An empty one has nothing to hide.
+    #[must_use]
+    pub fn weakness(&self) -> Option<Weakness> {
+        let value = self.value.as_slice();
+        let mut seen = [false; 256];
+        value.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+        let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
+        let kinds = [
+            has(u8::is_ascii_lowercase),
+            has(u8::is_ascii_uppercase),
+            has(u8::is_ascii_digit),
+            has(|byte| !byte.is_ascii_alphanumeric()),
+        ];
+        let mixed = kinds.iter().filter(|is| **is).count() >= 2;
+        let long_enough =
+            value.len() >= MIN_CANARY_BYTES || (self.kind == Kind::Secret && value.len() >= MIN_SECRET_BYTES && mixed);
+        if value.is_empty() {
+            None
+        } else if !long_enough {
+            Some(Weakness::TooShort)
+        } else if seen.iter().filter(|is| **is).count() < MIN_DISTINCT_BYTES {
+            Some(Weakness::TooUniform)
+        } else if self.kind == Kind::Setting && is_plain(value) {
+            Some(Weakness::PlainWord)
+        } else if is_part_of_a_marker(value) {
+            Some(Weakness::Marker)
+        } else {
+            None
+        }
+    }
+}
+
+/// Lower-case letters and underscores, or lower-case parts between slashes.
+fn is_plain(value: &[u8]) -> bool {
+    let is_path = value.contains(&b'/');
+    value
+        .iter()
+        .all(|byte| byte.is_ascii_lowercase() || *byte == b'_' || is_path && matches!(byte, b'/' | b'.' | b':' | b'-'))
+}
+
+impl fmt::Debug for Canary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Canary([redacted] {:?})", self.kind)
+    }
+}
 
 /// The canaries of a sanitiser. `Debug` shows how many there are.
 #[derive(Default)]
@@ -15,8 +120,11 @@ pub(super) struct Canaries {
     /// Finds canaries as they are, and in base64 and hexadecimal.
     needles: Option<AhoCorasick>,
     forms: Vec<Form>,
+    /// Finds short ones, which count only as whole words.
+    words: Option<AhoCorasick>,
     count: usize,
     ignored: usize,
+    longest: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,30 +141,42 @@ impl fmt::Debug for Canaries {
 }
 
 impl Canaries {
-    pub(super) fn new<C: AsRef<[u8]>>(canaries: impl IntoIterator<Item = C>) -> Self {
+    pub(super) fn new(canaries: impl IntoIterator<Item = Canary>) -> Self {
         let mut built = Self::default();
-        let mut needles: Vec<Vec<u8>> = Vec::new();
+        let (mut needles, mut words): (Vec<Vec<u8>>, Vec<Vec<u8>>) = (Vec::new(), Vec::new());
         for canary in canaries {
-            let canary = canary.as_ref();
-            if canary.len() < MIN_CANARY_BYTES || is_part_of_a_marker(canary) {
-                built.ignored += usize::from(!canary.is_empty());
+            if canary.weakness().is_some() {
+                built.ignored += 1;
+                continue;
+            }
+            if canary.value.is_empty() {
                 continue;
             }
             built.count += 1;
-            let mut add = |needle: Vec<u8>, form: Form| {
-                needles.push(needle);
-                built.forms.push(form);
-            };
-            add(canary.to_vec(), Form::Plain);
-            base64_cores(canary).into_iter().for_each(|core| add(core, Form::Base64));
-            let hex = canary.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            add(hex.to_ascii_uppercase().into_bytes(), Form::Hex);
-            add(hex.into_bytes(), Form::Hex);
+            built.longest = built.longest.max(canary.value.len().min(MAX_NEEDLE_BYTES));
+            if canary.value.len() < MIN_CANARY_BYTES {
+                words.push(canary.value);
+                continue;
+            }
+            for piece in pieces(&canary.value) {
+                let mut add = |needle: Vec<u8>, form: Form| {
+                    needles.push(needle);
+                    built.forms.push(form);
+                };
+                add(piece.to_vec(), Form::Plain);
+                base64_cores(piece).into_iter().for_each(|core| add(core, Form::Base64));
+                let hex = piece.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                add(hex.to_ascii_uppercase().into_bytes(), Form::Hex);
+                add(hex.into_bytes(), Form::Hex);
+            }
         }
-        if !needles.is_empty() {
-            // It fails only for more needles than a 32-bit number counts, which no caller can pass.
-            built.needles = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&needles).ok();
-        }
+        // Building fails only for more needles than a 32-bit number counts, which no caller can pass.
+        let build = |needles: &[Vec<u8>]| {
+            let some = (!needles.is_empty()).then_some(needles)?;
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(some).ok()
+        };
+        built.needles = build(&needles);
+        built.words = build(&words);
         built
     }
 
@@ -64,24 +184,27 @@ impl Canaries {
         self.ignored
     }
 
+    /// How many bytes the longest spelling of a canary may take.
+    pub(super) fn longest_spelling_bytes(&self) -> usize {
+        self.longest * MAX_SPELLING_BYTES
+    }
+
     /// Every canary in `bytes`, in whatever form.
     pub(super) fn find(&self, bytes: &[u8]) -> Vec<Edit> {
         let mut edits = Vec::new();
-        if self.needles.is_some() {
+        if self.count > 0 {
             self.look(bytes, MAX_READINGS, &mut edits);
         }
         edits
     }
 
     fn look(&self, bytes: &[u8], readings: u32, edits: &mut Vec<Edit>) {
-        let Some(needles) = &self.needles else { return };
-        for found in needles.find_iter(bytes) {
-            let (start, end) = match self.forms.get(found.pattern().as_usize()) {
-                Some(Form::Base64) => whole_run(bytes, found.start(), found.end(), is_base64),
-                Some(Form::Hex) => whole_run(bytes, found.start(), found.end(), |byte| byte.is_ascii_hexdigit()),
-                Some(Form::Plain) | None => (found.start(), found.end()),
-            };
-            edits.push(Edit::new(start, end, Rule::Canary));
+        count_work(bytes.len());
+        self.look_for_needles(bytes, edits);
+        for found in self.words.iter().flat_map(|words| words.find_iter(bytes)) {
+            if is_a_word(bytes, found.start(), found.end()) {
+                edits.push(Edit::new(found.start(), found.end(), Rule::Canary));
+            }
         }
         if readings == 0 {
             return;
@@ -95,6 +218,45 @@ impl Canaries {
             }));
         }
     }
+
+    fn look_for_needles(&self, bytes: &[u8], edits: &mut Vec<Edit>) {
+        let Some(needles) = &self.needles else { return };
+        // A run that was replaced whole is not walked through again for the next canary in it.
+        let mut done = 0;
+        for found in needles.find_iter(bytes) {
+            if found.end() <= done {
+                continue;
+            }
+            let run = match self.forms.get(found.pattern().as_usize()) {
+                Some(Form::Base64) => Run::Base64,
+                Some(Form::Hex) => Run::Hex,
+                Some(Form::Plain) | None => Run::None,
+            };
+            let start = run.start(&bytes[done.min(found.start())..found.start()]) + done.min(found.start());
+            let end = run.end(bytes, found.end());
+            edits.push(Edit::new(start, end, Rule::Canary).running(run));
+            done = end;
+        }
+    }
+}
+
+/// Pieces of which none is shorter than a canary may be.
+fn pieces(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = value;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let left_over = rest.len().saturating_sub(MAX_NEEDLE_BYTES);
+        let take = match left_over {
+            0 => rest.len(),
+            short if short < MIN_CANARY_BYTES => rest.len() / 2,
+            _ => MAX_NEEDLE_BYTES,
+        };
+        let (piece, more) = rest.split_at(take);
+        rest = more;
+        Some(piece)
+    })
 }
 
 /// The base64 digits that a value leads to wherever it stands in a longer text: one core for each of the three positions
@@ -125,15 +287,9 @@ fn is_part_of_a_marker(canary: &[u8]) -> bool {
     Rule::ALL.iter().any(|rule| memchr::memmem::find(rule.marker().as_bytes(), canary).is_some())
 }
 
-fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
-}
-
-/// The run of such bytes around `start..end`: the rest of an encoded text is as secret as its middle.
-fn whole_run(bytes: &[u8], start: usize, end: usize, belongs: impl Fn(u8) -> bool) -> (usize, usize) {
-    let before = bytes[..start].iter().rev().take_while(|byte| belongs(**byte)).count();
-    let after = bytes[end..].iter().take_while(|byte| belongs(**byte)).count();
-    (start - before, end + after)
+fn is_a_word(bytes: &[u8], start: usize, end: usize) -> bool {
+    let belongs = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    !start.checked_sub(1).and_then(|at| bytes.get(at)).is_some_and(belongs) && !bytes.get(end).is_some_and(belongs)
 }
 
 #[cfg(test)]
@@ -150,13 +306,51 @@ mod tests {
             canary in prop::collection::vec(any::<u8>(), MIN_CANARY_BYTES..40),
             after in prop::collection::vec(any::<u8>(), 0..9),
         ) {
-            let canaries = Canaries::new([&canary]);
+            prop_assume!(Canary::secret(canary.clone()).weakness().is_none());
+            let canaries = Canaries::new([Canary::secret(canary.clone())]);
             let whole = [before, canary, after].concat();
             for engine in [&base64::engine::general_purpose::STANDARD, &base64::engine::general_purpose::URL_SAFE] {
                 let encoded = engine.encode(&whole);
                 let found = canaries.find(encoded.as_bytes());
                 prop_assert!(found.iter().any(|edit| (edit.start, edit.end) == (0, encoded.len())), "{encoded}");
             }
+        }
+    }
+
+    #[test]
+    fn what_is_short_common_or_uniform_is_not_looked_for() {
+        let weak = |canary: Canary| canary.weakness();
+        for setting in ["1", "true", "en_US", "C.UTF-8"] {
+            assert_eq!(weak(Canary::setting(setting)), Some(Weakness::TooShort), "{setting}");
+        }
+        for setting in ["production", "session/request_permission", "/usr/local/bin"] {
+            assert_eq!(weak(Canary::setting(setting)), Some(Weakness::PlainWord), "{setting}");
+            assert_eq!(weak(Canary::secret(setting)), None, "{setting}");
+        }
+        for secret in ["1", "true", "test", "1234", "a1"] {
+            assert_eq!(weak(Canary::secret(secret)), Some(Weakness::TooShort), "{secret}");
+        }
+        for uniform in ["00000000", "1010101010"] {
+            assert_eq!(weak(Canary::secret(uniform)), Some(Weakness::TooUniform), "{uniform}");
+        }
+        assert_eq!(weak(Canary::secret("redacted:canary")), Some(Weakness::Marker));
+        for setting in ["en_US.UTF-8", "correct-horse-battery", "correct horse"] {
+            assert_eq!(weak(Canary::setting(setting)), None, "{setting}");
+        }
+        for good in ["hunter2", "correct horse", "sk-live-1"] {
+            assert_eq!(weak(Canary::secret(good)), None, "{good}");
+        }
+        assert_eq!(weak(Canary::secret("")), None);
+        assert!(!format!("{:?}", Canary::secret("hunter2")).contains("hunter2"));
+    }
+
+    #[test]
+    fn a_long_canary_is_looked_for_in_pieces_that_are_long_enough() {
+        for len in [8, 4096, 4097, 4103, 4104, 9000] {
+            let value: Vec<u8> = (0..len).map(|n| b'a' + (n % 23) as u8).collect();
+            let lens: Vec<usize> = pieces(&value).map(<[u8]>::len).collect();
+            assert_eq!(lens.iter().sum::<usize>(), len);
+            assert!(lens.iter().all(|piece| (MIN_CANARY_BYTES..=MAX_NEEDLE_BYTES).contains(piece)), "{lens:?}");
         }
     }
 }

@@ -11,9 +11,6 @@ use super::{
     view::{MAX_ESCAPES, View},
 };
 
-/// Names of the member that has the name in a `{name, value}` pair.
-const PAIR_NAMES: [&[u8]; 3] = [b"name", b"key", b"header"];
-
 /// Everything in a JSON text that is to be replaced. The text has passed the strict scan; if it has not, the walk stops
 /// where it makes no sense and finds less, but does not fail.
 pub(super) fn find(canaries: &Canaries, json: &[u8], nested: u32) -> Vec<Edit> {
@@ -77,18 +74,19 @@ impl Walk<'_> {
             if is_sensitive(&key) {
                 self.replace_value(value, known_edits, Rule::Member);
             } else if key.eq_ignore_ascii_case(b"value") {
-                pair_value = Some(value);
-            } else if PAIR_NAMES.iter().any(|name| key.eq_ignore_ascii_case(name))
+                pair_value = Some((value, known_edits..self.edits.len()));
+            } else if std::str::from_utf8(&key).is_ok_and(names::is_pair_name)
                 && self.json.get(value_start) == Some(&b'"')
                 && self.at >= value_start + 2
             {
                 pair_name = Some(decoded(&self.json[value_start + 1..self.at - 1]).into_owned());
             }
         }
-        if let (Some(name), Some(value)) = (pair_name, pair_value)
+        if let (Some(name), Some((value, inside))) = (pair_name, pair_value)
             && is_sensitive(&name)
         {
-            self.replace_value(value, 0, Rule::Pair);
+            self.edits.drain(inside);
+            self.replace_value(value, self.edits.len(), Rule::Pair);
         }
     }
 
@@ -102,13 +100,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Replaces a whole value, and with it what was to be replaced inside. What cannot be secret stays.
+    /// Replaces a whole value, and with it what was to be replaced inside, which are the edits behind the first
+    /// `known_edits`. What cannot be secret stays.
     fn replace_value(&mut self, (start, end): (usize, usize), known_edits: usize, rule: Rule) {
-        let mut index = 0;
-        self.edits.retain(|edit| {
-            index += 1;
-            index <= known_edits || edit.start < start || edit.end > end
-        });
+        self.edits.truncate(known_edits);
         if !matches!(&self.json[start..end], b"null" | b"true" | b"false" | b"\"\"" | b"{}" | b"[]") {
             self.edits.push(Edit::value(start, end, rule));
         }
@@ -131,7 +126,7 @@ impl Walk<'_> {
         }
         self.edits.extend(found.into_iter().map(|edit| {
             let (raw_start, raw_end) = view.raw(edit.start, edit.end);
-            Edit { start: start + raw_start, end: start + raw_end, rule: edit.rule, with: escaped(&edit.with) }
+            Edit { start: start + raw_start, end: start + raw_end, with: escaped(&edit.with), ..edit }
         }));
     }
 

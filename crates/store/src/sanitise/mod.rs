@@ -13,12 +13,16 @@
 //! evidence, and spelling it anew would destroy what it proves. A report says which rule replaced how much, and never
 //! anything that is derived from a secret.
 //!
-//! Limits: a canary shorter than 8 bytes is not looked for, since it would match by chance; one that is split over two
-//! frames, or two members, is not found.
+//! Text that comes in chunks passes a [`StreamRedactor`], which holds back what may be the beginning of a secret.
+//!
+//! Limits: a canary that would match by chance is not looked for ([`Canary::weakness`] says why); one that is split over
+//! two frames, or two members, is not found.
 
 mod canary;
 mod json;
 mod names;
+mod run;
+mod stream;
 mod text;
 mod view;
 
@@ -27,10 +31,12 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use pintle_wire::{CanonError, MAX_ACP_LINE_BYTES, MAX_DEPTH, Profile, ScanLimits, Text, scan, to_canonical};
 use serde::Serialize;
 
-use canary::Canaries;
+pub use canary::{Canary, MIN_CANARY_BYTES, MIN_DISTINCT_BYTES, MIN_SECRET_BYTES, Weakness};
+pub use names::is_sensitive as is_sensitive_name;
+pub use stream::StreamRedactor;
 
-/// The shortest canary that is looked for.
-pub const MIN_CANARY_BYTES: usize = 8;
+use canary::Canaries;
+use run::Run;
 
 /// How much is kept of a line that is not JSON.
 pub const KEPT_GARBAGE_BYTES: usize = 4 * 1024;
@@ -59,7 +65,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    const ALL: [Self; 10] = [
+    /// All, in order.
+    pub const ALL: [Self; 10] = [
         Self::Member,
         Self::Pair,
         Self::Assignment,
@@ -199,10 +206,21 @@ pub struct Sanitiser {
 }
 
 impl Sanitiser {
-    /// A sanitiser that knows these values to be secret. Those shorter than [`MIN_CANARY_BYTES`], and
-    /// those that a marker itself has in it, are left out.
-    pub fn new<C: AsRef<[u8]>>(canaries: impl IntoIterator<Item = C>) -> Self {
+    /// A sanitiser that knows these values to be secret. Those that would match by chance are left out, see
+    /// [`Canary::weakness`].
+    pub fn new<C: AsRef<[u8]>>(secrets: impl IntoIterator<Item = C>) -> Self {
+        Self::with(secrets.into_iter().map(|secret| Canary::secret(secret.as_ref())))
+    }
+
+    /// A sanitiser that knows these canaries.
+    pub fn with(canaries: impl IntoIterator<Item = Canary>) -> Self {
         Self { canaries: Canaries::new(canaries) }
+    }
+
+    /// For text that comes in chunks.
+    #[must_use]
+    pub fn stream(&self) -> StreamRedactor<'_> {
+        StreamRedactor::new(self)
     }
 
     /// How many of the canaries were left out: their owner should be told.
@@ -286,16 +304,22 @@ struct Edit {
     rule: Rule,
     /// What stands there afterwards.
     with: Vec<u8>,
+    /// What the secret would go on with behind the last byte that was looked at.
+    run: Run,
 }
 
 impl Edit {
     fn new(start: usize, end: usize, rule: Rule) -> Self {
-        Self { start, end, rule, with: rule.marker().into_bytes() }
+        Self { start, end, rule, with: rule.marker().into_bytes(), run: Run::None }
+    }
+
+    fn running(self, run: Run) -> Self {
+        Self { run, ..self }
     }
 
     /// Replaces a whole JSON value.
     fn value(start: usize, end: usize, rule: Rule) -> Self {
-        Self { start, end, rule, with: format!("\"{}\"", rule.marker()).into_bytes() }
+        Self { start, end, rule, with: format!("\"{}\"", rule.marker()).into_bytes(), run: Run::None }
     }
 }
 
@@ -318,6 +342,15 @@ fn apply(bytes: &[u8], mut edits: Vec<Edit>, redactions: &mut Redactions) -> Vec
     out.extend_from_slice(&bytes[at..]);
     out
 }
+
+/// Tells the tests how many bytes were looked at, so that they can hold it to a multiple of the input.
+#[cfg(test)]
+fn count_work(bytes: usize) {
+    tests::WORK.with(|work| work.set(work.get() + bytes as u64));
+}
+
+#[cfg(not(test))]
+const fn count_work(_bytes: usize) {}
 
 #[cfg(test)]
 mod tests;

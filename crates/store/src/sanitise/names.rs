@@ -53,10 +53,28 @@ const HEADERS: [&str; 7] =
     ["authorization", "proxy_authorization", "x_api_key", "api_key", "cookie", "set_cookie", "x_goog_api_key"];
 
 /// Whether the value of a member, variable, header or query parameter of this name is secret.
-pub(super) fn is_sensitive(name: &str) -> bool {
+#[must_use]
+pub fn is_sensitive(name: &str) -> bool {
     let name = normalise(name);
     !PUBLIC.contains(&name.as_str())
         && (NAMES.contains(&name.as_str()) || SUFFIXES.iter().any(|suffix| name.ends_with(suffix)))
+}
+
+/// Names of the member that has the name in a `{name, value}` pair.
+const PAIR_NAMES: [&str; 3] = ["name", "key", "header"];
+
+/// The last two letters of every name above, of `value` and of the names of pairs.
+const ENDINGS: [[u8; 2]; 13] =
+    [*b"on", *b"ey", *b"ie", *b"en", *b"et", *b"rd", *b"wd", *b"se", *b"al", *b"ls", *b"me", *b"er", *b"ue"];
+
+/// Whether a name that is looked for may end so, in lower case. Turns down most of a text at once.
+pub(super) fn may_end_with(letters: [u8; 2]) -> bool {
+    ENDINGS.contains(&letters)
+}
+
+/// Whether a member of this name has the name in a `{name, value}` pair.
+pub(super) fn is_pair_name(name: &str) -> bool {
+    PAIR_NAMES.iter().any(|pair| name.eq_ignore_ascii_case(pair))
 }
 
 /// Whether this is a header whose value fills the rest of its line.
@@ -81,6 +99,15 @@ fn normalise(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_name_has_a_known_ending() {
+        let names = NAMES.iter().chain(&SUFFIXES).chain(&HEADERS).chain(&PAIR_NAMES).chain(&["value"]);
+        for name in names {
+            let ending = name.as_bytes().last_chunk::<2>().copied().expect("two letters");
+            assert!(may_end_with(ending), "{name}");
+        }
+    }
 
     #[test]
     fn names_are_told_apart() {

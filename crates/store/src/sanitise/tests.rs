@@ -1,7 +1,14 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
 
+use std::cell::Cell;
+
 use super::*;
+
+thread_local! {
+    /// Bytes that were looked at on this thread.
+    pub(super) static WORK: Cell<u64> = const { Cell::new(0) };
+}
 
 const CANARY: &str = "hunter2-correct-horse";
 
@@ -118,11 +125,39 @@ fn a_report_counts_rules_and_says_nothing_of_the_secrets() {
     assert!(!format!("{sanitised:?} {:?}", sanitiser()).contains("hunter2"));
 }
 
+/// Short or common values must not shred the evidence; `canary::tests` has the rules.
 #[test]
-fn short_canaries_and_those_inside_a_marker_are_left_out() {
-    let sanitiser = Sanitiser::new(["short", "redacted", "", CANARY]);
-    assert_eq!(sanitiser.ignored_canaries(), 2);
-    assert_eq!(sanitiser.line(b"short redacted").to_text(), "short redacted");
+fn weak_canaries_are_left_out_and_short_secrets_are_whole_words() {
+    let sanitiser = Sanitiser::new(["true", "1", "redacted", "", "hunter2", CANARY]);
+    assert_eq!(sanitiser.ignored_canaries(), 3);
+    assert_eq!(sanitiser.line(b"true 1 redacted").to_text(), "true 1 redacted");
+    let text = "hunter2, xhunter2 hunter2x hunter2_a (hunter2) hunter%32";
+    let expected = "[redacted:canary], xhunter2 hunter2x hunter2_a ([redacted:canary]) [redacted:canary]";
+    assert_eq!(sanitiser.line(text.as_bytes()).to_text(), expected);
+    let settings = Sanitiser::with(["production", "en_US.UTF-8", "C"].map(Canary::setting));
+    assert_eq!(settings.ignored_canaries(), 2);
+    assert_eq!(settings.line(b"production en_US.UTF-8").to_text(), "production [redacted:canary]");
+}
+
+/// A canary beside another that is in its way, and inside a longer one.
+#[test]
+fn canaries_that_overlap_do_not_hide_each_other() {
+    let sanitiser = Sanitiser::new(["ab1c", "b1cdefghijk", "long-canary-1", "long-canary-1-and-more"]);
+    assert_eq!(sanitiser.line(b"xab1cdefghijk").to_text(), "xa[redacted:canary]");
+    assert_eq!(sanitiser.line(b"<long-canary-1-and-more>").to_text(), "<[redacted:canary]>");
+}
+
+/// A frame that was cut is not JSON; the names in it still count.
+#[test]
+fn members_in_what_is_not_quite_json_lose_their_value() {
+    check(r#"{"token":"abc","x":"#, r#"{"token":"[redacted:member]","x":"#);
+    check(r#"{"a":{"password" : "a\"b\\", "n":1"#, r#"{"a":{"password" : "[redacted:member]", "n":1"#);
+    check(r#"sent {\"apiKey\":\"abc\",\"n\":1} to"#, r#"sent {\"apiKey\":\"[redacted:member]\",\"n\":1} to"#);
+    check(r#"{"client_secret":12345,"token":null,"#, r#"{"client_secret":[redacted:member],"token":null,"#);
+    check(
+        r#"{"env":[{"name":"OPENAI_API_KEY","value":"v"},{"value":"w","name":"X-Api-Key"},{"name":"PATH","value":"/b"},"#,
+        r#"{"env":[{"name":"OPENAI_API_KEY","value":"[redacted:pair]"},{"value":"[redacted:pair]","name":"X-Api-Key"},{"name":"PATH","value":"/b"},"#,
+    );
 }
 
 #[test]
@@ -175,8 +210,136 @@ fn json_with_canaries() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
+/// Texts that make a careless detector walk through the same bytes again and again.
+fn adversarial(len: usize) -> Vec<(&'static str, String)> {
+    let core = STANDARD.encode(CANARY);
+    let many = |unit: &str| unit.repeat(len / unit.len());
+    let members: String = (0..len / 12).map(|n| format!(r#"{}"token":{n}"#, if n > 0 { "," } else { "{" })).collect();
+    vec![
+        ("jwt starts", many("eyJ-")),
+        ("jwt starts with dots", many("eyJaaaaaaaaaa.")),
+        ("private keys without an end", many("-----BEGIN PRIVATE KEY-----")),
+        ("ends of private keys", format!("-----BEGIN PRIVATE KEY-----{}", many("-----END "))),
+        ("tokens in tokens", many("sk-")),
+        ("assignments in assignments", many("token=")),
+        ("quoted assignments", many("token='")),
+        ("headers in headers", many("cookie:")),
+        ("members without an end", many(r#""token":"#)),
+        ("escaped members", many(r#"\"token\":\""#)),
+        ("pairs without an end", many(r#""name":"a","#)),
+        ("pair names", many(r#""value":"","name":"token","#)),
+        ("bearers", many("bearer  ")),
+        ("urls", many("http://a@")),
+        ("canaries in one base64 run", many(&core)),
+        ("canaries in one hex run", many(&CANARY.bytes().map(|byte| format!("{byte:02x}")).collect::<String>())),
+        ("percent escapes", many("%25")),
+        ("backslashes", many("\\")),
+        ("unicode escapes", many("\\u005c")),
+        ("members", format!("{members}}}")),
+        ("pairs", format!("[{}{{}}]", many(r#"{"value":["sk-"],"name":"token"},"#))),
+        ("nested documents", serde_json::to_string(&many(r#"{"a":"b"},"#)).expect("a string")),
+        ("colons", many(r#""e":"#)),
+    ]
+}
+
+/// Linear time: the bytes that are looked at are a fixed multiple of the input, whatever the input.
+#[test]
+fn no_text_takes_more_than_linear_work() {
+    // Fourteen readings of escapes within escapes, twice, by a handful of detectors.
+    const MOST_LOOKS_PER_BYTE: u64 = 160;
+    let sanitiser = sanitiser();
+    let work = |bytes: &[u8]| {
+        WORK.with(|work| work.set(0));
+        let line = sanitiser.line(bytes);
+        let mut stream = sanitiser.stream();
+        let streamed = stream.push(bytes);
+        drop((line, streamed, stream.finish()));
+        WORK.with(Cell::take)
+    };
+    for len in [4_000, 64_000] {
+        for (name, text) in adversarial(len) {
+            let looks = work(text.as_bytes()) / text.len() as u64;
+            assert!(looks <= MOST_LOOKS_PER_BYTE, "{name}: {looks} looks per byte at {} bytes", text.len());
+        }
+    }
+}
+
+/// What a stream makes of `text` when it comes in chunks of these sizes, again and again.
+fn streamed(sanitiser: &Sanitiser, text: &[u8], chunks: &[usize]) -> (Vec<u8>, u64) {
+    let mut stream = sanitiser.stream();
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    for size in chunks.iter().cycle() {
+        let (chunk, more) = rest.split_at((*size).clamp(1, rest.len().max(1)).min(rest.len()));
+        pieces.push(stream.push(chunk));
+        rest = more;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    pieces.push(stream.finish());
+    let redactions = pieces.iter().flat_map(|piece| piece.redactions().iter()).map(|(_, count)| count).sum();
+    (pieces.into_iter().flat_map(Sanitised::into_bytes).collect(), redactions)
+}
+
+/// Secrets at every place around the border of what a stream holds back.
+#[test]
+fn a_stream_finds_what_lies_across_every_border() {
+    let sanitiser = sanitiser();
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P";
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", "MIIE".repeat(300));
+    let secrets = [
+        (CANARY.to_owned(), "hunter2"),
+        (STANDARD.encode(format!("{CANARY}{CANARY}")), "aHVudGVyMi"),
+        (format!("https://user:{}@host/", "p".repeat(40)), "pppp"),
+        (format!("api_key={}", "v".repeat(40)), "vvvv"),
+        (format!(r#""name":"TOKEN", "value":"{}""#, "w".repeat(40)), "wwww"),
+        (format!("authorization: Basic {}\n", "q".repeat(40)), "qqqq"),
+        (jwt.to_owned(), "dozjgNry"),
+        (key, "MIIE"),
+    ];
+    // 64 KiB and 16 KiB are where a stream decides what it lets go.
+    for (secret, telling) in secrets {
+        for shift in (0..secret.len() + 80).step_by(secret.len() / 7 + 3) {
+            let at = 64 * 1024 - shift;
+            let text = format!("{} {secret} {}", ". ".repeat(at / 2), "- ".repeat(10_000));
+            let (out, redactions) = streamed(&sanitiser, text.as_bytes(), &[81 * 1024, 1000]);
+            let out = String::from_utf8(out).expect("text");
+            assert!(!out.contains(telling), "{telling} at {at}");
+            assert!(redactions >= 1 && out.ends_with("- - "), "{telling} at {at}");
+        }
+    }
+}
+
+/// A secret that is larger than all that a stream holds is dropped as it comes, and what is behind it is kept.
+#[test]
+fn a_stream_drops_a_secret_without_an_end_in_bounded_memory() {
+    let sanitiser = sanitiser();
+    let body = "MIIE\n".repeat(140_000);
+    let base64 = STANDARD.encode(format!("{CANARY}{}", "\u{0}\u{1}\u{2}".repeat(180_000)));
+    let string = format!(r#"x\\\"y{}\\"#, "z".repeat(600_000));
+    for (text, marker) in [
+        (format!("a -----BEGIN PRIVATE KEY-----\n{body}-----END PRIVATE KEY----- b"), "a [redacted:private_key] b"),
+        (format!("a -----BEGIN PRIVATE KEY-----\n{body}"), "a [redacted:private_key]"),
+        (format!("a {base64} b"), "a [redacted:canary] b"),
+        (format!(r#"{{"token":"{string}" b"#), r#"{"token":"[redacted:member]" b"#),
+    ] {
+        for chunk in [1 << 20, 4096, 777] {
+            let mut stream = sanitiser.stream();
+            let mut out = Vec::new();
+            for chunk in text.as_bytes().chunks(chunk) {
+                out.extend_from_slice(stream.push(chunk).bytes());
+                assert!(stream.held_bytes() <= (512 << 10) + chunk.len(), "{} held", stream.held_bytes());
+            }
+            out.extend_from_slice(stream.finish().bytes());
+            let out = String::from_utf8(out).expect("text");
+            assert_eq!(out, marker, "in chunks of {chunk}");
+        }
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
 
     /// No canary survives, in any form, and JSON stays JSON.
     #[test]
@@ -193,10 +356,25 @@ proptest! {
         }
     }
 
+    /// However the text is cut, a stream gives what the whole text gives, and no canary survives in it.
+    #[test]
+    fn a_stream_is_as_strict_as_a_whole_text(
+        parts in prop::collection::vec(prop_oneof![3 => with_canaries(), 1 => (0_usize..60_000).prop_map(|len| "so it goes. ".repeat(len / 12))], 0..6),
+        chunks in prop::collection::vec(1_usize..70_000, 1..5),
+    ) {
+        let sanitiser = sanitiser();
+        let text = parts.join("\n");
+        let (out, _) = streamed(&sanitiser, text.as_bytes(), &chunks);
+        prop_assert!(sanitiser.canaries.find(&out).is_empty());
+        let whole = sanitiser.text(text.as_bytes(), usize::MAX);
+        prop_assert_eq!(String::from_utf8_lossy(&out), whole.to_text());
+    }
+
     /// Whatever the bytes, it ends and does not panic.
     #[test]
     fn any_bytes_pass(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = sanitiser().line(&bytes);
+        let _ = streamed(&sanitiser(), &bytes, &[7]);
         let _ = json::find(&Canaries::default(), &bytes, 2);
     }
 }

@@ -1,15 +1,20 @@
 //! What looks like a secret in any text.
+//!
+//! Every detector looks at each byte a bounded number of times, whatever the text: a candidate inside what a detector has
+//! replaced already is passed over, and a run that was found to be nothing is not walked through again.
 
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, MatchKind};
 
-use super::{Edit, Rule, canary::Canaries, names};
+use super::{Edit, Rule, Run, canary::Canaries, count_work, names};
 
 /// Beginnings of secrets. Each is looked at more closely where it is found.
-const STARTS: [(&str, Start); 30] = [
+const STARTS: [(&str, Start); 31] = [
     ("-----BEGIN ", Start::Pem),
     ("bearer ", Start::Bearer),
+    ("Bearer ", Start::Bearer),
+    ("BEARER ", Start::Bearer),
     ("eyJ", Start::Jwt),
     ("://", Start::Url),
     ("AKIA", Start::Aws),
@@ -37,11 +42,16 @@ const STARTS: [(&str, Start); 30] = [
     ("dop_v1_", Start::Token { min: 40 }),
     ("xai-", Start::Token { min: 30 }),
     ("gsk_", Start::Token { min: 30 }),
-    ("=", Start::Assignment),
 ];
 
-/// A colon in text may end a header's name; it is too frequent to be worth the automaton's report where it does not.
-const COLON: u8 = b':';
+/// The longest name that is looked at before a `=` or `:`.
+const NAME_LIMIT_BYTES: usize = 64;
+/// How far the value of a `{name, value}` pair may be from its name, in text that is not JSON.
+const PAIR_LIMIT_BYTES: usize = 512;
+/// What stands before a secret and makes it one is at most this long; a stream keeps as much of what it has let go.
+pub(super) const CONTEXT_BYTES: usize = NAME_LIMIT_BYTES + 16;
+/// How far behind its beginning a secret shows that it is one. [`Run`]s are longer, but begin before that.
+pub(super) const LOOKAHEAD_BYTES: usize = 2 * PAIR_LIMIT_BYTES + CONTEXT_BYTES;
 
 #[derive(Debug, Clone, Copy)]
 enum Start {
@@ -51,51 +61,59 @@ enum Start {
     Url,
     Aws,
     Token { min: usize },
-    Assignment,
 }
 
 static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    AhoCorasick::builder().ascii_case_insensitive(true).build(STARTS.iter().map(|(start, _)| start)).ok()
+    AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(STARTS.iter().map(|(start, _)| start)).ok()
 });
 
 /// Everything in `bytes` that is to be replaced.
 pub(super) fn find(canaries: &Canaries, bytes: &[u8]) -> Vec<Edit> {
     let mut edits = canaries.find(bytes);
-    if let Some(finder) = FINDER.as_ref() {
-        for found in finder.find_overlapping_iter(bytes) {
-            let Some((text, start)) = STARTS.get(found.pattern().as_usize()) else { continue };
-            let exact = &bytes[found.start()..found.end()] == text.as_bytes();
-            edits.extend(look_at(bytes, found.start(), found.end(), *start, exact));
-        }
-    }
-    for colon in memchr::memchr_iter(COLON, bytes) {
-        edits.extend(header(bytes, colon));
-    }
+    count_work(2 * bytes.len());
+    shapes(bytes, &mut edits);
+    named_values(bytes, &mut edits);
     edits
 }
 
-fn look_at(bytes: &[u8], start: usize, after: usize, kind: Start, exact: bool) -> Option<Edit> {
+/// Secrets that show by their own shape.
+fn shapes(bytes: &[u8], edits: &mut Vec<Edit>) {
+    let Some(finder) = FINDER.as_ref() else { return };
+    let mut done = 0;
+    let mut no_jwt_before = 0;
+    for found in finder.find_iter(bytes) {
+        let Some((_, start)) = STARTS.get(found.pattern().as_usize()) else { continue };
+        if found.start() < done {
+            continue;
+        }
+        if let Some(edit) = look_at(bytes, found.start(), found.end(), *start, &mut no_jwt_before) {
+            done = edit.end;
+            edits.push(edit);
+        }
+    }
+}
+
+fn look_at(bytes: &[u8], start: usize, after: usize, kind: Start, no_jwt_before: &mut usize) -> Option<Edit> {
     match kind {
         Start::Pem => private_key(bytes, start, after),
         Start::Bearer => {
-            let blanks = run(&bytes[after..], |byte| byte == b' ');
-            let from = after + blanks;
-            let token = &bytes[from..from + run(&bytes[from..], is_token68)];
+            let from = after + run(&bytes[after..], |byte| byte == b' ');
+            let end = Run::Token68.end(bytes, from);
+            let token = &bytes[from..end];
             // "bearer authentication" is prose; a token of that length has a digit, or is longer.
             let is_token = token.len() >= 8 && (token.len() >= 24 || token.iter().any(u8::is_ascii_digit));
-            is_token.then(|| Edit::new(from, from + token.len(), Rule::BearerToken))
+            is_token.then(|| Edit::new(from, end, Rule::BearerToken).running(Run::Token68))
         }
-        Start::Jwt if exact && stands_alone(bytes, start) => jwt(bytes, start),
+        Start::Jwt if stands_alone(bytes, start) && start >= *no_jwt_before => jwt(bytes, start, no_jwt_before),
         Start::Url => userinfo(bytes, after),
-        Start::Aws if exact && stands_alone(bytes, start) => {
+        Start::Aws if stands_alone(bytes, start) => {
             let id = run(&bytes[after..], |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
             (id == 16).then(|| Edit::new(start, after + id, Rule::AwsKeyId))
         }
-        Start::Token { min } if exact && stands_alone(bytes, start) => {
-            let rest = run(&bytes[after..], |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-            (rest >= min).then(|| Edit::new(start, after + rest, Rule::ServiceToken))
+        Start::Token { min } if stands_alone(bytes, start) => {
+            let end = Run::Word.end(bytes, after);
+            (end - after >= min).then(|| Edit::new(start, end, Rule::ServiceToken).running(Run::Word))
         }
-        Start::Assignment => assignment(bytes, start),
         Start::Jwt | Start::Aws | Start::Token { .. } => None,
     }
 }
@@ -105,22 +123,19 @@ fn private_key(bytes: &[u8], start: usize, after: usize) -> Option<Edit> {
     const LABEL_LIMIT_BYTES: usize = 64;
     let label = &bytes[after..bytes.len().min(after + LABEL_LIMIT_BYTES)];
     memchr::memmem::find(label, b"PRIVATE KEY")?;
-    let end = memchr::memmem::find(&bytes[after..], b"-----END ").map_or(bytes.len(), |end| {
-        let label = after + end + "-----END ".len();
-        memchr::memmem::find(&bytes[label..], b"-----").map_or(bytes.len(), |dashes| label + dashes + 5)
-    });
-    Some(Edit::new(start, end, Rule::PrivateKey))
+    Some(Edit::new(start, Run::Pem.end(bytes, after), Rule::PrivateKey).running(Run::Pem))
 }
 
 /// Three parts of base64url, of which the first two begin as JSON objects do.
-fn jwt(bytes: &[u8], start: usize) -> Option<Edit> {
-    let part =
-        |from: usize| from + run(&bytes[from..], |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+fn jwt(bytes: &[u8], start: usize, no_jwt_before: &mut usize) -> Option<Edit> {
+    let part = |from: usize| Run::Word.end(bytes, from);
     let header = part(start);
+    // Whatever begins inside this first part ends as it does.
+    *no_jwt_before = header;
     let claims = part(bytes.get(header).filter(|byte| **byte == b'.').map(|_| header + 1)?);
     let signature = part(bytes.get(claims).filter(|byte| **byte == b'.').map(|_| claims + 1)?);
     let long_enough = header - start >= 10 && claims - header > 10;
-    long_enough.then(|| Edit::new(start, signature, Rule::Jwt))
+    long_enough.then(|| Edit::new(start, signature, Rule::Jwt).running(Run::Word))
 }
 
 /// What stands before the `@` of an authority. `git@` is everybody's.
@@ -133,22 +148,48 @@ fn userinfo(bytes: &[u8], after: usize) -> Option<Edit> {
     (!user.is_empty() && user != b"git").then(|| Edit::new(after, after + at, Rule::UrlUserinfo))
 }
 
+/// Values that a name makes secret: assignments, headers, members of what looks like JSON.
+fn named_values(bytes: &[u8], edits: &mut Vec<Edit>) {
+    let mut done = 0;
+    for at in memchr::memchr2_iter(b'=', b':', bytes) {
+        if at < done || !may_end_a_name(bytes, at) {
+            continue;
+        }
+        let edit =
+            if bytes[at] == b'=' { assignment(bytes, at) } else { header(bytes, at).or_else(|| member(bytes, at)) };
+        if let Some(edit) = edit {
+            done = edit.end;
+            edits.push(edit);
+        }
+    }
+}
+
+/// Most colons and equals signs are turned down here, by the last two letters of what stands before them.
+fn may_end_a_name(bytes: &[u8], at: usize) -> bool {
+    let mut end = at;
+    while let Some(before) = end.checked_sub(1)
+        && matches!(bytes[before], b' ' | b'\t' | b'"' | b'\'' | b'\\')
+        && at - before <= 8
+    {
+        end = before;
+    }
+    let [a, b] = bytes[..end].last_chunk::<2>().copied().unwrap_or_default();
+    names::may_end_with([a.to_ascii_lowercase(), b.to_ascii_lowercase()])
+}
+
 /// `name=value`, with a sensitive name, in a query, a fragment, a command line or a file.
 fn assignment(bytes: &[u8], equals: usize) -> Option<Edit> {
     let name = name_before(bytes, equals)?;
     if !names::is_sensitive(name) {
         return None;
     }
-    let quote = bytes.get(equals + 1).copied().filter(|byte| matches!(byte, b'"' | b'\''));
-    let from = equals + 1 + usize::from(quote.is_some());
-    let value = match quote {
-        Some(quote) => run(&bytes[from..], |byte| byte != quote && byte != b'\n'),
-        None => run(&bytes[from..], |byte| {
-            !byte.is_ascii_whitespace()
-                && !matches!(byte, b'&' | b';' | b',' | b'"' | b'\'' | b')' | b'}' | b']' | b'#')
-        }),
+    let from = equals + 1;
+    let (from, run) = match bytes.get(from).copied() {
+        Some(quote @ (b'"' | b'\'')) => (from + 1, Run::Quoted(quote)),
+        _ => (from, Run::Bare),
     };
-    (value > 0).then(|| Edit::new(from, from + value, Rule::Assignment))
+    let end = run.end(bytes, from);
+    (end > from).then(|| Edit::new(from, end, Rule::Assignment).running(run))
 }
 
 /// A header line: the rest of the line is the value.
@@ -158,23 +199,94 @@ fn header(bytes: &[u8], colon: usize) -> Option<Edit> {
         return None;
     }
     let from = colon + 1 + run(&bytes[colon + 1..], |byte| matches!(byte, b' ' | b'\t' | b'"' | b'\''));
-    let value = run(&bytes[from..], |byte| !matches!(byte, b'\r' | b'\n' | b'"' | b'\''));
-    (value > 0).then(|| Edit::new(from, from + value, Rule::Assignment))
+    let end = Run::Line.end(bytes, from);
+    (end > from).then(|| Edit::new(from, end, Rule::Assignment).running(Run::Line))
+}
+
+/// A member in text that is not JSON as a whole, such as a frame that was cut: `"token":"..."`, also with escaped quotes,
+/// and `"name":"TOKEN","value":".."` in either order.
+fn member(bytes: &[u8], colon: usize) -> Option<Edit> {
+    let name = quoted_before(bytes, colon)?;
+    if names::is_sensitive(name) {
+        let from = colon + 1 + blanks(bytes, colon + 1);
+        return secret_value(bytes, from, Rule::Member);
+    }
+    let is_value = name.eq_ignore_ascii_case("value");
+    if !is_value && !names::is_pair_name(name) {
+        return None;
+    }
+    let (first, after) = short_string(bytes, colon + 1)?;
+    let other = after + blanks(bytes, after);
+    (bytes.get(other) == Some(&b',')).then_some(())?;
+    let (second_name, after) = short_string(bytes, other + 1)?;
+    let second_colon = after + blanks(bytes, after);
+    (bytes.get(second_colon) == Some(&b':')).then_some(())?;
+    let text = |bytes: (usize, usize), all: &'_ [u8]| std::str::from_utf8(&all[bytes.0..bytes.1]).map(str::to_owned);
+    let second_name = text(second_name, bytes).ok()?;
+    if is_value {
+        let (second, _) = short_string(bytes, second_colon + 1)?;
+        let sensitive = names::is_pair_name(&second_name) && names::is_sensitive(&text(second, bytes).ok()?);
+        return (sensitive && first.1 > first.0).then(|| Edit::new(first.0, first.1, Rule::Pair));
+    }
+    if !second_name.eq_ignore_ascii_case("value") || !names::is_sensitive(&text(first, bytes).ok()?) {
+        return None;
+    }
+    let from = second_colon + 1 + blanks(bytes, second_colon + 1);
+    secret_value(bytes, from, Rule::Pair)
+}
+
+/// A value that begins at `from`: a string to its closing quote, or a bare word.
+fn secret_value(bytes: &[u8], from: usize, rule: Rule) -> Option<Edit> {
+    let rest = &bytes[from..];
+    let (from, run) = if rest.starts_with(b"\\\"") {
+        (from + 2, Run::Quoted(b'\\'))
+    } else if rest.starts_with(b"\"") {
+        (from + 1, Run::JsonString)
+    } else {
+        (from, Run::Bare)
+    };
+    let end = run.end(bytes, from);
+    let is_public = run == Run::Bare && matches!(&bytes[from..end], b"null" | b"true" | b"false" | b"{" | b"[" | b"{}");
+    (end > from && !is_public).then(|| Edit::new(from, end, rule).running(run))
+}
+
+/// The content of a quoted string that begins at or behind `from`, and where it is over; only a short one.
+fn short_string(bytes: &[u8], from: usize) -> Option<((usize, usize), usize)> {
+    let from = from + blanks(bytes, from);
+    let window = &bytes[..bytes.len().min(from + PAIR_LIMIT_BYTES)];
+    let (content, escaped) = match window.get(from..)? {
+        [b'\\', b'"', ..] => (from + 2, true),
+        [b'"', ..] => (from + 1, false),
+        _ => return None,
+    };
+    let end = if escaped { Run::Quoted(b'\\') } else { Run::JsonString }.end(window, content);
+    let after = end + if escaped { 2 } else { 1 };
+    (after <= window.len()).then_some(((content, end), after))
+}
+
+/// The name in quotes, escaped or not, that ends before a colon.
+fn quoted_before(bytes: &[u8], colon: usize) -> Option<&str> {
+    let before = bytes[colon.saturating_sub(NAME_LIMIT_BYTES)..colon].trim_ascii_end();
+    let before = before.strip_suffix(b"\"")?;
+    let before = before.strip_suffix(b"\\").unwrap_or(before);
+    let name = before.iter().rev().take_while(|byte| is_name_byte(**byte)).count();
+    let (rest, name) = before.split_at(before.len() - name);
+    rest.ends_with(b"\"").then_some(())?;
+    std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
 }
 
 fn name_before(bytes: &[u8], at: usize) -> Option<&str> {
-    const NAME_LIMIT_BYTES: usize = 64;
     let before = &bytes[at.saturating_sub(NAME_LIMIT_BYTES)..at];
     let trimmed = before.trim_ascii_end();
     let trimmed = trimmed.strip_suffix(b"\"").or_else(|| trimmed.strip_suffix(b"'")).unwrap_or(trimmed);
-    let name = trimmed
-        .iter()
-        .rev()
-        .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
-        .count();
+    let name = trimmed.iter().rev().take_while(|byte| is_name_byte(**byte)).count();
     let name = std::str::from_utf8(&trimmed[trimmed.len() - name..]).ok()?;
     let name = name.trim_start_matches('-');
     (!name.is_empty()).then_some(name)
+}
+
+const fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
 /// Whether nothing before it makes it the middle of a word: `task-force` has no key in it.
@@ -182,10 +294,12 @@ fn stands_alone(bytes: &[u8], start: usize) -> bool {
     start.checked_sub(1).is_none_or(|before| !bytes[before].is_ascii_alphanumeric() && bytes[before] != b'_')
 }
 
-fn is_token68(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/' | b'=')
+fn blanks(bytes: &[u8], from: usize) -> usize {
+    run(bytes.get(from..).unwrap_or_default(), |byte| matches!(byte, b' ' | b'\t'))
 }
 
 fn run(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
-    bytes.iter().take_while(|byte| belongs(**byte)).count()
+    let count = bytes.iter().take_while(|byte| belongs(**byte)).count();
+    count_work(count);
+    count
 }

@@ -64,6 +64,10 @@ pub(crate) struct CheckArgs {
     /// would stand in the evidence. Repeatable.
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     env: Vec<String>,
+    /// A secret, by the name of a variable of this environment or with its value, that must not stand in anything that is
+    /// kept. The agent does not get it. Repeatable.
+    #[arg(long = "secret", value_name = "NAME[=VALUE]")]
+    secrets: Vec<String>,
     /// Authenticate with this method of the agent's before sessions are made.
     #[arg(long, value_name = "METHOD")]
     auth: Option<String>,

@@ -11,10 +11,11 @@ use pintle_check::report::Report;
 use pintle_check::run::{AgentIsolation, AgentUnderTest, CheckRequest, DriverCommand, Secrets, Waits};
 use pintle_sdk::process::{Environment, PrivateDir, Program, Shim};
 use pintle_store::home::{Home, HomeError, HomeVars};
+use pintle_store::sanitise::{Canary, is_sensitive_name};
 use pintle_store::{RealFs, fsx};
 use pintle_wire::{Profile, ScanLimits, scan};
 
-use super::CheckArgs;
+use super::{CheckArgs, output};
 use crate::commands::cel;
 use crate::commands::driver::DriverLine;
 use crate::config::{self, Project};
@@ -120,7 +121,8 @@ pub(super) fn build(
     } else {
         (vec![utf8(this.as_os_str())?, "mock".to_owned(), "agent".to_owned()], current.clone(), true)
     };
-    let (env, secrets) = environment(config.env.iter().chain(&args.env))?;
+    let (env, mut canaries) = environment(config.env.iter().chain(&args.env))?;
+    canaries.extend(secrets(&args.secrets)?);
     let session_cwd = args.cwd.as_ref().map(|path| directory(path)).transpose()?;
     let isolation = args.isolate_agent.as_ref().map(|ports| AgentIsolation {
         ports: ports.0.clone(),
@@ -142,7 +144,7 @@ pub(super) fn build(
         waits: Waits { start_ms: args.startup_timeout, reply_ms: args.timeout },
         jobs,
         scratch: scratch.to_owned(),
-        secrets: Secrets::new(secrets),
+        secrets: Secrets::new(canaries),
         evaluator: evaluator(this),
     })
 }
@@ -198,37 +200,69 @@ fn program_files(argv: &[String], cwd: &Path, path: Option<&str>) -> Vec<PathBuf
 /// The agent's environment, and the values in it that must not be kept.
 pub(crate) fn environment<'a>(
     named: impl Iterator<Item = &'a String>,
-) -> Result<(BTreeMap<String, String>, Vec<String>), CommandError> {
+) -> Result<(BTreeMap<String, String>, Vec<Canary>), CommandError> {
     let allowed = Environment::agent_allowlist(std::env::vars_os());
     // A value that is not UTF-8 cannot travel in the driver's input; such a variable is left out.
     let mut env: BTreeMap<String, String> = allowed
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
         .collect();
-    let mut secrets = Vec::new();
+    let mut canaries = Vec::new();
     for given in named {
-        let (name, value) = match given.split_once('=') {
-            Some((name, value)) => (name, value.to_owned()),
-            None => (given.as_str(), value_of(given)?),
-        };
+        let (name, value) = name_and_value(given, "env")?;
         if name.is_empty() || name.contains('\0') || value.contains('\0') {
             return Err(CommandError::usage(format!("set the variable `{name}` for the agent: it has no usable name")));
         }
-        secrets.push(value.clone());
+        let is_secret = names_a_secret(name);
+        let canary = if is_secret { Canary::secret(value.clone()) } else { Canary::setting(value.clone()) };
+        if is_secret && let Some(weakness) = canary.weakness() {
+            output::note(&format!("warning: the value of {name} is not looked for in the evidence: {weakness}"));
+        }
+        canaries.push(canary);
         env.insert(name.to_owned(), value);
     }
-    Ok((env, secrets))
+    Ok((env, canaries))
 }
 
-fn value_of(name: &str) -> Result<String, CommandError> {
+/// Names that say of a variable what no list of exact names can hold: `KEY`, `SIGNING_KEY`, `DB_PASS`.
+fn names_a_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
+    let says = ["SECRET", "TOKEN", "PASS", "CREDENTIAL"].iter().any(|word| upper.contains(word));
+    says || upper.ends_with("KEY") || is_sensitive_name(name)
+}
+
+/// Values that the user says are secret. One that cannot be looked for is refused, since it would not be protected.
+fn secrets(given: &[String]) -> Result<Vec<Canary>, CommandError> {
+    let mut canaries = Vec::new();
+    for given in given {
+        let (name, value) = name_and_value(given, "secret")?;
+        let canary = Canary::secret(value);
+        if let Some(weakness) = canary.weakness() {
+            let refused = CommandError::usage(format!("keep {name} out of the evidence: {weakness}"));
+            return Err(refused.hint("a value is looked for from 8 characters on, or from 4 if they are of two kinds"));
+        }
+        canaries.push(canary);
+    }
+    Ok(canaries)
+}
+
+/// `NAME=VALUE`, or `NAME` with the value that it has here.
+fn name_and_value<'a>(given: &'a str, option: &str) -> Result<(&'a str, String), CommandError> {
+    match given.split_once('=') {
+        Some((name, value)) => Ok((name, value.to_owned())),
+        None => Ok((given, value_of(given, option)?)),
+    }
+}
+
+fn value_of(name: &str, option: &str) -> Result<String, CommandError> {
     match std::env::var(name) {
         Ok(value) => Ok(value),
         Err(std::env::VarError::NotPresent) => {
-            let refused = CommandError::usage(format!("pass the variable `{name}` to the agent: it is not set here"));
-            Err(refused.hint(format!("set it, or give its value: --env {name}=VALUE")))
+            let refused = CommandError::usage(format!("use the variable `{name}`: it is not set here"));
+            Err(refused.hint(format!("set it, or give its value: --{option} {name}=VALUE")))
         }
         Err(std::env::VarError::NotUnicode(_)) => {
-            Err(CommandError::usage(format!("pass the variable `{name}` to the agent: its value is not UTF-8")))
+            Err(CommandError::usage(format!("use the variable `{name}`: its value is not UTF-8")))
         }
     }
 }

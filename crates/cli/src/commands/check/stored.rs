@@ -1,24 +1,22 @@
 //! `pintle judge`: stored evidence, judged again.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
 use pintle_check::cel::Worker;
 use pintle_check::pack::Pack;
 use pintle_check::run::StoredCheck;
-use pintle_store::evidence::{Places, StoredRun, find_run};
-use pintle_store::{RealFs, home::Home};
 
 use super::output::{self, Files, Place};
 use super::{Format, Judging, request};
+use crate::commands::evidence::Located;
 use crate::error::CommandError;
 use crate::exit::Exit;
 
 /// What `pintle judge` is told.
 #[derive(Debug, Args)]
 pub(crate) struct JudgeArgs {
-    /// The run: `latest`, its id or the beginning of it, or the path of its directory.
+    /// The run: `latest`, its id or the beginning of it, or the path of its directory or of an exported `.zip`.
     #[arg(value_name = "RUN")]
     run: String,
     /// Judge by another pack than the one that the run was made with.
@@ -43,11 +41,8 @@ impl JudgeArgs {
 /// Runs it.
 pub(crate) fn run(args: &JudgeArgs) -> Result<Exit, CommandError> {
     let refused = |class, error: &dyn std::error::Error| CommandError::caused(Exit::Usage, class, error);
-    // A path needs no home.
-    let home = request::home().unwrap_or_else(|_| Home::at("/nonexistent"));
-    let dir = find_run(&RealFs, &Places::of(&home), &args.run).map_err(|error| refused("run", &error))?;
-    let stored = StoredRun::open(Arc::new(RealFs), &dir).map_err(|error| refused("run", &error))?;
-    let check = StoredCheck::load(&stored).map_err(|error| refused("run", &error))?;
+    let located = Located::find(&args.run, None)?;
+    let check = StoredCheck::load(&located.stored).map_err(|error| refused("run", &error))?;
     let pack = pack(args, &check)?;
     if pack.digest != check.facts.pack.digest {
         output::note(&format!(

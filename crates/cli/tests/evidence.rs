@@ -1,0 +1,265 @@
+//! `pintle evidence` with the real binary: list, show, verify, export, gc, and what `judge` makes of an exported run; and
+//! that no secret stands in any sink, in whatever form an agent writes it.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
+
+struct User {
+    dir: tempfile::TempDir,
+}
+
+impl User {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for name in ["cwd/.git", "tmp"] {
+            fs::create_dir_all(dir.path().join(name)).expect("directories");
+        }
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(PINTLE);
+        command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("HELD_BACK", SECRET);
+        command.env("PINTLE_HOME", self.path("state")).env("TMPDIR", self.path("tmp"));
+        command.current_dir(self.path("cwd")).stdin(Stdio::null()).output().expect("the binary runs")
+    }
+
+    /// One scenario against the reference agent.
+    fn check(&self) -> String {
+        let out = self.run(&["check", "--case", "basics", "--format", "json", "--", PINTLE, "mock", "agent"]);
+        let report: Value = serde_json::from_slice(&out.stdout).expect("a report");
+        report["run"].as_str().expect("a run").to_owned()
+    }
+
+    fn evidence(&self, args: &[&str], code: i32) -> String {
+        let all: Vec<&str> = std::iter::once("evidence").chain(args.iter().copied()).collect();
+        let out = self.run(&all);
+        let (stdout, stderr) = (text(&out.stdout), text(&out.stderr));
+        assert_eq!(out.status.code(), Some(code), "{args:?}\n{stdout}\n{stderr}");
+        stdout + &stderr
+    }
+
+    fn json(&self, args: &[&str], code: i32) -> Value {
+        let args: Vec<&str> = args.iter().copied().chain(["--format", "json"]).collect();
+        serde_json::from_str(&self.evidence(&args, code)).expect("one JSON object")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A value that is looked for in what is kept.
+const SECRET: &str = "hunter2-correct-horse";
+
+/// Design section 3: `pintle evidence list / show / verify / gc`, and the exit codes 0, 1, 2.
+#[test]
+fn a_run_is_listed_shown_verified_sent_on_and_judged_again() {
+    let user = User::new();
+    assert!(user.evidence(&["list"], 0).starts_with("no runs in "));
+    assert!(user.evidence(&["verify"], 2).contains("there are none"));
+    let id = user.check();
+
+    let list = user.evidence(&["list"], 0);
+    assert!(list.contains(&id) && list.contains("conformant") && list.contains("1 run\n"), "{list}");
+    let rows = user.json(&["list"], 0);
+    assert_eq!((&rows["runs"][0]["id"], &rows["runs"][0]["state"]), (&Value::from(id.as_str()), &"finished".into()));
+
+    let shown = user.evidence(&["show", &id[..8]], 0);
+    assert!(shown.starts_with("== basics\n"), "{shown}");
+    let at = |what: &str| shown.find(what).unwrap_or_else(|| panic!("no {what} in {shown}"));
+    assert!(at("> ") < at("\"method\":\"initialize\"") && at("\"initialize\"") < at("\"protocolVersion\""));
+    let one = user.json(&["show", "--requirement", "ACP-INIT-001"], 0);
+    let entries = one["scenarios"][0]["entries"].as_array().expect("entries");
+    assert!(entries.iter().any(|entry| entry["proves"] == true), "{one}");
+    assert!(user.evidence(&["show", "--requirement", "NO-SUCH-1"], 2).contains("NO-SUCH-1"));
+    assert!(user.evidence(&["show", "--records"], 0).lines().all(|line| line.starts_with("{\"kind\":")));
+
+    let whole = user.evidence(&["verify", "latest"], 0);
+    assert!(whole.contains("as it was written"), "{whole}");
+    let zip = user.path("run.zip");
+    let zip = zip.to_str().expect("UTF-8");
+    user.evidence(&["export", "latest", "--out", zip], 0);
+    let first = fs::read(zip).expect("an archive");
+    user.evidence(&["export", &id, "--out", zip], 0);
+    assert!(first == fs::read(zip).expect("an archive"), "equal runs give equal files");
+    user.evidence(&["verify", zip], 0);
+    assert!(user.evidence(&["show", zip], 0).starts_with("== basics\n"));
+    let again = user.run(&["judge", zip, "--format", "json"]);
+    let report: Value = serde_json::from_slice(&again.stdout).expect("a report");
+    assert_eq!((again.status.code(), &report["verdict"]), (Some(0), &Value::from("conformant")));
+    assert!(fs::read_dir(user.path("tmp")).expect("a directory").next().is_none(), "the archive's copy is gone");
+}
+
+#[test]
+fn what_was_changed_is_told_with_file_and_line() {
+    let user = User::new();
+    let id = user.check();
+    let run = user.path("state/runs").join(&id);
+    let change = |name: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(run.join(name)).expect("a file");
+        assert!(text.contains(from), "{name}");
+        fs::write(run.join(name), text.replacen(from, to, 1)).expect("a file");
+    };
+    change("journal.ndjson", "\"seq\":3,\"value\":{", "\"seq\":3,\"value\":{\"a\":1,");
+    change("report.json", "conformant", "nonconformant");
+    let told = user.evidence(&["verify"], 1);
+    assert!(told.contains("NOT whole"), "{told}");
+    assert!(told.contains("journal.ndjson: line 3 is not as it was written"), "{told}");
+    assert!(told.contains("report.json: its content is not what the manifest says"), "{told}");
+    let json = user.json(&["verify", "--all"], 1);
+    assert_eq!(json["runs"][0]["problems"].as_array().map(Vec::len), Some(2));
+    // What was changed is not judged.
+    assert_eq!(user.run(&["judge", "latest"]).status.code(), Some(2));
+    fs::write(run.join("manifest.json"), "{").expect("a file");
+    assert!(user.evidence(&["verify", &id], 1).contains("manifest"));
+    assert!(user.evidence(&["list"], 0).contains("(damaged)"));
+    for nothing in ["ffffffff", "/no/such/run.zip"] {
+        user.evidence(&["verify", nothing], 2);
+    }
+    fs::write(user.path("bad.zip"), "PK, but no archive").expect("a file");
+    user.evidence(&["verify", user.path("bad.zip").to_str().expect("UTF-8")], 1);
+}
+
+#[test]
+fn old_runs_go_and_a_dry_run_only_says_so() {
+    let user = User::new();
+    let ids = [user.check(), user.check(), user.check()];
+    let plan = user.evidence(&["gc", "--runs", "1", "--dry-run"], 0);
+    assert!(plan.contains(&format!("would remove {}", ids[0])) && plan.contains("1 kept"), "{plan}");
+    assert!(user.evidence(&["list"], 0).contains("3 runs"));
+    let done = user.json(&["gc", "--runs", "1"], 0);
+    assert_eq!(done["removed_runs"], serde_json::json!([ids[0], ids[1]]));
+    let list = user.evidence(&["list"], 0);
+    assert!(list.contains(&ids[2]) && list.contains("1 run\n"), "{list}");
+    user.evidence(&["verify"], 0);
+}
+
+/// Item 6 through the binary: an agent that writes a secret in every form, on stdout and on stderr, in frames, in garbage
+/// and cut apart by its writes. No file, no report format, no stream and no archive has it.
+#[test]
+fn no_form_of_a_secret_reaches_a_sink() {
+    let user = User::new();
+    let out = user.path("results");
+    let agent = r#"
+hex=$(printf %s "$KEY" | od -An -v -tx1 | tr -d ' \n')
+percent=$(printf %s "$hex" | sed 's/../%&/g')
+unicode=$(printf %s "$hex" | sed 's/../\\u00&/g')
+b64=$(printf %s "$KEY" | base64)
+for form in "$KEY" "$HELD" "$hex" "$percent" "$b64" "$(printf 'x%s' "$KEY" | base64)" "$(printf 'xy%s' "$KEY" | base64)"; do
+  echo "garbage <$form>"
+  echo "{\"$form\":\"<$form>\",\"nested\":\"{\\\"a\\\":\\\"$form\\\"}\"}"
+  echo "stderr <$form>" >&2
+done
+echo "{\"escaped\":\"<$unicode>\"}"
+printf 'bytes \377 <%s>\n' "$KEY"
+printf '{"api_key":"never-told-1","cut'; echo
+exec "$0" mock agent
+"#;
+    let held = format!("HELD={SECRET}");
+    let args = [
+        "check",
+        "--case",
+        "basics",
+        "--out",
+        out.to_str().expect("UTF-8"),
+        "--env",
+        "KEY=Tr0ub4dor&3-battery",
+        "--secret",
+        "HELD_BACK",
+        "--env",
+        &held,
+        "--env",
+        "DEBUG=1",
+        "--",
+        "/bin/sh",
+        "-c",
+        agent,
+        PINTLE,
+    ];
+    let run = user.run(&args);
+    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).expect("a report")).expect("JSON");
+    assert!(report["redactions"]["canary"].as_u64() > Some(10), "{}", report["redactions"]);
+    assert_eq!(report["host"]["os"], "linux", "a short value shreds nothing");
+    let zip = user.path("run.zip");
+    user.evidence(&["export", "--from", out.to_str().expect("UTF-8"), "--out", zip.to_str().expect("UTF-8")], 0);
+    let unpacked = user.path("unpacked");
+    fs::create_dir(&unpacked).expect("a directory");
+    pintle_store::evidence::unpack(&pintle_store::RealFs, &zip, &unpacked, Default::default()).expect("unpack");
+
+    let mut sinks = vec![("stdout".to_owned(), run.stdout), ("stderr".to_owned(), run.stderr)];
+    for dir in [&out, &unpacked] {
+        files(dir, &mut sinks);
+    }
+    assert!(sinks.len() > 12, "{}", sinks.len());
+    for (name, bytes) in &sinks {
+        let lower = text(bytes).to_ascii_lowercase();
+        for secret in ["Tr0ub4dor&3-battery", SECRET, "never-told-1"] {
+            for form in forms(secret) {
+                assert!(!lower.contains(&form.to_ascii_lowercase()), "{form} in {name}");
+            }
+        }
+    }
+    let journal = sinks.iter().find(|(name, _)| name.ends_with("journal.ndjson")).expect("a journal");
+    assert!(text(&journal.1).contains("garbage <[redacted:canary]>"), "the garbage that proves a failure survives");
+    assert!(sinks.iter().any(|(name, _)| name.ends_with("input/plan.json")));
+}
+
+fn files(dir: &Path, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in fs::read_dir(dir).expect("a directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files(&path, found);
+        } else {
+            found.push((path.display().to_string(), fs::read(&path).expect("a file")));
+        }
+    }
+}
+
+/// As it is; escaped for HTML; hexadecimal; percent; `\u`; base64 at every alignment, without its ends.
+fn forms(secret: &str) -> Vec<String> {
+    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let each = |before: &str| secret.bytes().map(|byte| format!("{before}{byte:02x}")).collect::<String>();
+    let mut forms = vec![secret.to_owned(), secret.replace('&', "&amp;"), hex, each("%"), each("\\u00")];
+    for pad in ["", "x", "xy"] {
+        forms.push(base64_core(format!("{pad}{secret}").as_bytes(), pad.len()));
+    }
+    forms
+}
+
+/// The base64 digits of whole groups behind the padding.
+fn base64_core(bytes: &[u8], pad: usize) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let skip = usize::from(pad > 0);
+    bytes
+        .chunks_exact(3)
+        .skip(skip)
+        .flat_map(|group| {
+            let bits = u32::from(group[0]) << 16 | u32::from(group[1]) << 8 | u32::from(group[2]);
+            [18, 12, 6, 0].map(|shift| char::from(DIGITS[(bits >> shift & 63) as usize]))
+        })
+        .collect()
+}
+
+#[test]
+fn a_secret_that_cannot_be_protected_is_refused_and_never_printed() {
+    let user = User::new();
+    let out = user.run(&["check", "--secret", "PIN=1234", "--", PINTLE, "mock", "agent"]);
+    assert_eq!(out.status.code(), Some(2));
+    let stderr = text(&out.stderr);
+    assert!(stderr.contains("keep PIN out of the evidence: it is too short") && !stderr.contains("1234"), "{stderr}");
+    let out = user.run(&["check", "--secret", "NOT_SET", "--", PINTLE, "mock", "agent"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("--secret NOT_SET=VALUE"));
+}

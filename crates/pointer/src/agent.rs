@@ -62,6 +62,15 @@ impl Agent {
         }
     }
 
+    /// Whether a context with a session start does the agent good.
+    ///
+    /// Gemini CLI glues it in front of the prompt that follows, and on resume drops every message that begins with a
+    /// hook's context (measured on 0.61.0): the user's own words would be forgotten. It asks again with the prompt
+    /// itself, whose context it puts behind.
+    pub const fn takes_start_context(self) -> bool {
+        !matches!(self, Self::Gemini)
+    }
+
     /// What becomes of a context block in the agent's history (A4).
     pub const fn compaction(self) -> Compaction {
         match self {

@@ -53,14 +53,36 @@ impl SessionId {
 
     /// The folder below the state root (item 18): the id itself when every file system keeps it apart from all other
     /// ids, else its lower-case form, `~`, and 16 hex digits of its SHA-256. `~` is outside the id alphabet, so the
-    /// two families cannot meet.
+    /// two families cannot meet. A device name is one with every extension, so behind it the dots become `~` as well.
     pub fn dir_name(&self) -> String {
         let id = &*self.0;
         let folds = id.bytes().any(|b| b.is_ascii_uppercase());
-        if folds || id.ends_with('.') || is_reserved_on_windows(id) || is_taken_by_us(id) {
-            format!("{}~{}", id.to_ascii_lowercase(), &hex_of(id)[..16])
+        let device = is_reserved_on_windows(id);
+        if folds || id.ends_with('.') || device || is_taken_by_us(id) {
+            let mut lower = id.to_ascii_lowercase();
+            if device {
+                lower = lower.replace('.', "~");
+            }
+            format!("{lower}~{}", &hex_of(id)[..16])
         } else {
             id.to_owned()
+        }
+    }
+
+    /// Whether [`dir_name`](Self::dir_name) of some id is `name`, as far as the name alone can tell: which id a mapped
+    /// one belongs to stands in its record.
+    pub fn is_dir_name(name: &str) -> bool {
+        match name.rsplit_once('~') {
+            None => name.parse::<Self>().is_ok_and(|id| id.dir_name() == name),
+            Some((lower, digits)) => {
+                let legal =
+                    |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-' | b'~');
+                !lower.is_empty()
+                    && lower.len() <= SESSION_ID_MAX_CHARS
+                    && lower.bytes().all(legal)
+                    && digits.len() == 16
+                    && digits.bytes().all(is_lower_hex)
+            }
         }
     }
 }
@@ -264,9 +286,11 @@ mod tests {
             let name = id.parse::<SessionId>().expect("legal id").dir_name();
             assert_eq!(name == id, plain, "{id} -> {name}");
             assert_eq!(name, name.to_ascii_lowercase(), "{id} -> {name}");
-            assert!(!name.ends_with('.'), "{id} -> {name}");
+            assert!(!name.ends_with('.') && !is_reserved_on_windows(&name), "{id} -> {name}");
+            assert!(SessionId::is_dir_name(&name), "{id} -> {name}");
             if !plain {
-                assert!(name.starts_with(&format!("{}~", id.to_ascii_lowercase())), "{id} -> {name}");
+                let head = name[..name.len() - 16].replace('~', ".");
+                assert_eq!(head, format!("{}.", id.to_ascii_lowercase()), "{id} -> {name}");
             }
             name
         };
@@ -279,6 +303,9 @@ mod tests {
         check("com10", true);
         check("console", true);
         assert_ne!(check("ses_Ab", false), check("ses_aB", false));
+        for foreign in ["", "Upper", "con", "a b", "x.", "~0123456789abcdef", "a~0123", "a~0123456789ABCDEF"] {
+            assert!(!SessionId::is_dir_name(foreign), "{foreign}");
+        }
     }
 
     #[test]

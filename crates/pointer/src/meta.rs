@@ -42,6 +42,8 @@ pub struct Meta {
     pub published: bool,
     /// The user was told that two terminals share the session.
     pub shared_warned: bool,
+    /// The user was told that the file system has no locks (item 17).
+    pub lock_warned: bool,
     /// The machine that sent the record, when it came by `task send`; such a task waits to be adopted (A9).
     pub sent_by: Option<String>,
 }

@@ -13,6 +13,9 @@ use crate::{ABSENT, Code, LEGACY_V2, json};
 /// bytes.
 pub const STATE_MAX_BYTES: usize = 64 * 1024;
 
+/// The schema that is written, and the newest one that is read.
+const SCHEMA_VERSION: u64 = 3;
+
 /// A state is one flat object; one more level is allowed so that nesting is named by the schema and not by the scanner.
 const STATE_MAX_DEPTH: usize = 2;
 
@@ -300,6 +303,11 @@ fn decode(bytes: &[u8], session: &SessionId) -> Result<Observed, StateFault> {
     if text.root() != RootKind::Object {
         return Err(schema("it is not an object"));
     }
+    let version: Version = text.decode().map_err(|error| schema(&error.to_string()))?;
+    if version.schema_version > SCHEMA_VERSION {
+        let newer = version.schema_version;
+        return Err(schema(&format!("schema_version {newer} is that of a newer program; update this one")));
+    }
     let fields: Fields = text.decode().map_err(|error| schema(&error.to_string()))?;
     let session_id: SessionId = fields.session_id.parse().map_err(|_| schema("session_id"))?;
     if session_id != *session {
@@ -341,6 +349,12 @@ pub fn session_in(bytes: &[u8]) -> Option<SessionId> {
     let limits = ScanLimits { max_bytes: STATE_MAX_BYTES, max_depth: STATE_MAX_DEPTH };
     let text = pintle_wire::scan(bytes, Profile::DriverRpc, limits).ok()?;
     text.decode::<Owner>().ok()?.session_id.parse().ok()
+}
+
+/// What every schema has, whatever else it may have.
+#[derive(Deserialize)]
+struct Version {
+    schema_version: u64,
 }
 
 #[derive(Deserialize)]

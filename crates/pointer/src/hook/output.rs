@@ -73,8 +73,17 @@ pub fn render(agent: Agent, input: &HookInput, outcome: &HookOutcome, policy: Po
     if matches!(input.event, HookEvent::PreCompact | HookEvent::Quiet) {
         return HostOutput::NOTHING;
     }
+    let is_start = matches!(input.event, HookEvent::SessionStart(_));
     match outcome {
         HookOutcome::Silent => HostOutput::NOTHING,
+        HookOutcome::Context { warning, .. } if is_start && !agent.takes_start_context() => match warning {
+            Some(warning) => HostOutput::json(Object::new().string("systemMessage", warning)),
+            None => HostOutput::NOTHING,
+        },
+        HookOutcome::Stop { code, text } if is_start && !agent.takes_start_context() => HostOutput {
+            stderr: format!("{MARKER}:{code}"),
+            ..HostOutput::json(Object::new().string("systemMessage", &one_line(text)))
+        },
         HookOutcome::Context { text, warning } => context(agent, input, text, warning.as_deref()),
         HookOutcome::Block { code, reason } => {
             let stderr = format!("{MARKER}:{code}");

@@ -34,7 +34,12 @@ pub struct Failure {
 
 impl From<&Refusal> for Failure {
     fn from(refusal: &Refusal) -> Self {
-        Self { code: refusal.code(), message: refusal.to_string() }
+        // What repairs a corrupt record is said per session, by the outcome.
+        let message = match refusal {
+            Refusal::Corrupt(fault) => fault.to_string(),
+            other => other.to_string(),
+        };
+        Self { code: refusal.code(), message }
     }
 }
 
@@ -76,6 +81,8 @@ impl Policy {
     /// for the same reason before.
     pub fn outcome(self, event: HookEvent, session: &SessionId, failure: &Failure, repeated: bool) -> HookOutcome {
         let Failure { code, message } = failure;
+        let with_repair = format!("{message}; repair it with: pintle task doctor --repair --session {session}");
+        let message = if code.is_corruption() { &with_repair } else { message };
         let unknown = || context::unknown_recovery(session, *code, message);
         let warned = || HookOutcome::Context {
             text: unknown(),
@@ -86,10 +93,7 @@ impl Policy {
                 if self.on_error == OnError::Open && repeated {
                     return warned();
                 }
-                block(
-                    Code::StateCorrupt,
-                    &format!("{message}; repair it with: pintle task doctor --repair --session {session}"),
-                )
+                block(Code::StateCorrupt, message)
             }
             HookEvent::Prompt if self.on_error == OnError::Block => block(*code, message),
             HookEvent::Prompt => warned(),

@@ -153,6 +153,23 @@ fn the_failure_policy_and_the_tool_stand_in_the_command() {
     assert_eq!(setup.hook_command(), "C:/tools/pintle.exe task hook --agent codex");
 }
 
+/// Ask 11: a path that cmd and both PowerShells cannot be told of alike is refused, not installed to fail.
+#[test]
+fn a_path_with_a_blank_cannot_be_spelled_for_the_shells_of_windows() {
+    let check = |agent, shell, program: &str, exec_form, expected| {
+        let setup = Setup { program: program.into(), shell, exec_form, ..setup(agent) };
+        assert_eq!(setup.is_program_spellable(), expected, "{agent} {program}");
+    };
+    check(Agent::Codex, Shell::Windows, "C:\\tools\\pintle.exe", false, true);
+    check(Agent::Codex, Shell::Windows, "C:\\PROGRA~1\\pintle.exe", false, true);
+    check(Agent::Codex, Shell::Windows, "C:\\Program Files\\pintle.exe", false, false);
+    check(Agent::Gemini, Shell::Windows, "C:\\a&b\\pintle.exe", false, false);
+    check(Agent::Claude, Shell::Windows, "C:\\Program Files\\pintle.exe", true, true);
+    check(Agent::Claude, Shell::Windows, "C:\\Program Files\\pintle.exe", false, false);
+    check(Agent::Copilot, Shell::Windows, "C:\\Program Files\\pintle.exe", false, true);
+    check(Agent::Codex, Shell::Posix, "/opt/my tools/pintle", false, true);
+}
+
 #[test]
 fn a_hooks_member_of_another_shape_is_refused_with_its_name() {
     let target = target(Agent::Codex, TargetRole::Hooks);

@@ -21,6 +21,8 @@ pub enum EditFault {
     Schema,
     /// Not TOML.
     TomlSyntax,
+    /// Lines end with LF here and with CRLF there.
+    MixedLineEnds,
     /// A marked block whose end is missing, so that nobody can say what is ours.
     RulesBlock,
     /// The plugin file at our path was not written by us.
@@ -40,6 +42,7 @@ impl EditFault {
             Self::NotAnObject => "JSON_ROOT",
             Self::Schema => "HOOKS_SCHEMA_INVALID",
             Self::TomlSyntax => "TOML_SYNTAX",
+            Self::MixedLineEnds => "TOML_LINE_ENDS",
             Self::RulesBlock => "RULES_BLOCK_OPEN",
             Self::ForeignFile => "DESTINATION_INVALID",
         }
@@ -56,6 +59,7 @@ impl EditFault {
             Self::NotAnObject => "the file is not a JSON object",
             Self::Schema => "a member has another shape than the agent reads",
             Self::TomlSyntax => "the file is not TOML",
+            Self::MixedLineEnds => "its lines end with LF here and with CRLF there",
             Self::RulesBlock => "our block has a beginning and no end",
             Self::ForeignFile => "the file at our path was not written by pintle",
         }

@@ -56,6 +56,19 @@ impl Setup {
         targets
     }
 
+    /// Whether the agent's shell can be told of the program. On Windows the same line may reach cmd, `powershell -Command`
+    /// or `pwsh -Command`, and a path with a blank can be spelled in no way that all of them run: quoted, PowerShell
+    /// prints it.
+    pub fn is_program_spellable(&self) -> bool {
+        let without_shell = match self.agent {
+            Agent::Claude => self.exec_form,
+            Agent::Copilot | Agent::Opencode | Agent::Generic => true,
+            Agent::Codex | Agent::Gemini | Agent::Qwen | Agent::Cursor => false,
+        };
+        let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '\\' | ':' | '.' | '_' | '-' | '~');
+        without_shell || self.shell == Shell::Posix || self.program.chars().all(plain)
+    }
+
     /// The hook command in one line, as the agent's shell reads it.
     pub fn hook_command(&self) -> String {
         let program = match self.shell {

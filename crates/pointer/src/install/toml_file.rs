@@ -8,7 +8,11 @@ use super::setup::MCP_SERVER;
 
 const SERVERS: &str = "mcp_servers";
 
+/// Codex reads a `config.toml` that begins with one.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 pub(super) fn install(current: Option<&[u8]>, command: &str, args: &[String]) -> Result<Vec<u8>, EditError> {
+    let frame = Frame::of(current.unwrap_or_default())?;
     let mut doc = parse(current.unwrap_or_default())?;
     let wanted: Array = args.iter().map(String::as_str).collect();
     let same = doc.get(SERVERS).and_then(|servers| servers.get(MCP_SERVER)).is_some_and(|server| {
@@ -42,10 +46,11 @@ pub(super) fn install(current: Option<&[u8]>, command: &str, args: &[String]) ->
         }
         servers.insert(MCP_SERVER, Item::Table(server));
     }
-    Ok(doc.to_string().into_bytes())
+    Ok(frame.put_around(&doc))
 }
 
 pub(super) fn uninstall(current: &[u8]) -> Result<Vec<u8>, EditError> {
+    let frame = Frame::of(current)?;
     let mut doc = parse(current)?;
     let Some(servers) = doc.get_mut(SERVERS).and_then(Item::as_table_like_mut) else { return Ok(current.to_vec()) };
     if servers.remove(MCP_SERVER).is_none() {
@@ -55,7 +60,32 @@ pub(super) fn uninstall(current: &[u8]) -> Result<Vec<u8>, EditError> {
     if implicit && doc.get(SERVERS).and_then(Item::as_table).is_some_and(Table::is_empty) {
         doc.remove(SERVERS);
     }
-    Ok(doc.to_string().into_bytes())
+    Ok(frame.put_around(&doc))
+}
+
+/// What the editor drops of a file: its byte order mark, and which line ends it has.
+struct Frame {
+    bom: bool,
+    crlf: bool,
+}
+
+impl Frame {
+    /// A file that mixes line ends is left alone: which of them ours took over could not be told afterwards.
+    fn of(bytes: &[u8]) -> Result<Self, EditError> {
+        let crlf = bytes.windows(2).filter(|pair| *pair == b"\r\n").count();
+        let lf = bytes.iter().filter(|byte| **byte == b'\n').count();
+        if crlf != 0 && crlf != lf {
+            return Err(EditError::new(EditFault::MixedLineEnds));
+        }
+        Ok(Self { bom: bytes.starts_with(BOM), crlf: crlf != 0 })
+    }
+
+    fn put_around(&self, doc: &DocumentMut) -> Vec<u8> {
+        let text = doc.to_string();
+        let text = if self.crlf { text.replace('\n', "\r\n") } else { text };
+        let bom = if self.bom { BOM } else { b"" };
+        [bom, text.as_bytes()].concat()
+    }
 }
 
 /// The command of our server, program first.
@@ -68,12 +98,13 @@ pub(super) fn server(bytes: &[u8]) -> Result<Option<Vec<String>>, EditError> {
     Ok(Some(std::iter::once(program).chain(args).collect()))
 }
 
-/// The document. A carriage return in front of a line end would be lost by the editor, so such a file is left alone.
+/// The document, its line ends as LF.
 pub(super) fn parse(bytes: &[u8]) -> Result<DocumentMut, EditError> {
     if bytes.len() > SETTINGS_MAX_BYTES {
         return Err(EditError::new(EditFault::TooLarge));
     }
-    let text = str::from_utf8(bytes).map_err(|_| EditError::new(EditFault::Encoding))?;
+    let text = str::from_utf8(bytes.strip_prefix(BOM).unwrap_or(bytes));
+    let text = text.map_err(|_| EditError::new(EditFault::Encoding))?.replace("\r\n", "\n");
     text.parse::<DocumentMut>().map_err(|e| {
         let before = e.span().map_or("", |span| text.get(..span.start).unwrap_or_default());
         let line = before.matches('\n').count() + 1;
@@ -108,6 +139,16 @@ mod tests {
             "[mcp_servers.other]\n  command   = 'o'\n\n[profiles.a]\nb=1\n",
             &format!("[mcp_servers.other]\n  command   = 'o'\n\n{table}\n[profiles.a]\nb=1\n"),
         );
+    }
+
+    #[test]
+    fn line_ends_and_a_byte_order_mark_stay() {
+        let table = "[mcp_servers.pintle-task]\r\ncommand = \"/opt/pintle\"\r\nargs = [\"task\", \"mcp\"]\r\n";
+        let own = "model = \"x\"\r\nnotes = \"\"\"\r\na\r\n\"\"\"\r\n";
+        check(own, &format!("{own}\r\n{table}"));
+        check("\u{feff}a = 1\n", &format!("\u{feff}a = 1\n\n{}", table.replace('\r', "")));
+        let error = install(Some(b"a = 1\r\nb = 2\n"), "/p", &args()).expect_err("refused");
+        assert_eq!(error.fault(), EditFault::MixedLineEnds);
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Hazard {
         match self {
             Self::Network => "a network file system, on which locks are only as good as its server",
             Self::CloudFolder => "a folder that is copied to other machines, where no lock of this one counts",
-            Self::Memory => "in memory: everything is gone with the next start of the machine",
+            Self::Memory => "a file system in memory: everything is gone with the next start of the machine",
         }
     }
 }

@@ -165,7 +165,7 @@ pub enum SettingsError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// A write failed, and the files before it were changed back.
+    /// A write failed, and the files before it, if there are any, were changed back.
     #[error("write `{}`: {source}; every file is as it was", path.display())]
     Undone {
         /// The file that failed.
@@ -238,7 +238,8 @@ pub fn apply(
             continue;
         };
         let (path, source) = (change.settings.path.clone(), Box::new(source));
-        let back = changes[..=done].iter().rev().find(|change| {
+        // The file that failed is as it was: a write that cannot be completed leaves the old content.
+        let back = changes[..done].iter().rev().find(|change| {
             write(fs, &change.settings.resolved, change.settings.bytes.as_deref(), change.settings.mode).is_err()
         });
         return Err(match back {

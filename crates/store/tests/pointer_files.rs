@@ -23,6 +23,10 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("scratch directory")
 }
 
+fn write(path: &Path, content: &[u8]) {
+    pintle_store::atomic::replace(&RealFs, path, content).expect("write");
+}
+
 fn publish(store: &PointerStore<'_>, session: &SessionId, text: &str, seed: u8) {
     let mut locked = store.lock(session, Duration::ZERO).expect("lock");
     let target =
@@ -207,9 +211,37 @@ fn foreign_roots_are_recognised() {
     assert!(store.follows_layout(32).expect("readable"));
     publish(&store, &id("s"), "x", 1);
     assert!(store.follows_layout(32).expect("readable"));
+    let follows = |root: &Path| PointerStore::new(&RealFs, root).follows_layout(32).expect("readable");
+    // A session on its way to its first record, and a stray file beside sessions.
     fsx::create_dir(&RealFs, &dir.path().join("0a1b")).expect("mkdir");
-    assert!(!store.follows_layout(32).expect("readable"));
-    assert!(!PointerStore::new(&RealFs, dir.path().join("none")).follows_layout(32).expect("readable"));
+    fsx::create_dir(&RealFs, &dir.path().join("begun")).expect("mkdir");
+    write(&dir.path().join("begun/lock"), b"");
+    write(&dir.path().join("begun/.state.json.tmp-0123456789abcdef"), b"{");
+    write(&dir.path().join("desktop.ini"), b"");
+    // A torn record, in its own folder and in a mapped one.
+    for name in ["torn", "up~0123456789abcdef"] {
+        fsx::create_dir(&RealFs, &dir.path().join(name)).expect("mkdir");
+        write(&dir.path().join(name).join("state.json"), b"{\"schema_version\": 3, \"sess");
+    }
+    assert!(follows(dir.path()));
+    assert!(!follows(&dir.path().join("none")));
+    for (file, content) in [
+        ("x/pointer.json", &b"{}"[..]),
+        ("x/state.json", b"{\"envelope\": {}}"),
+        ("x/state.json", b"{\"session_id\": \"y\"}"),
+        ("Upper/state.json", b""),
+    ] {
+        let foreign = scratch();
+        publish(&PointerStore::new(&RealFs, foreign.path()), &id("s"), "x", 1);
+        assert!(follows(foreign.path()));
+        let path = foreign.path().join(file);
+        fsx::create_dir(&RealFs, path.parent().expect("a folder")).expect("mkdir");
+        write(&path, content);
+        assert!(!follows(foreign.path()), "{file}");
+    }
+    let flat = scratch();
+    write(&flat.path().join("s-1.json"), b"{}");
+    assert!(!follows(flat.path()), "files and no session");
 }
 
 #[test]

@@ -1,12 +1,27 @@
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use pintle_pointer::{Meta, Observed, STATE_MAX_BYTES, SessionId, session_in};
+use pintle_wire::{Profile, ScanLimits, scan};
 
-use super::{PointerError, PointerStore, STATE_FILE};
+use super::{HISTORY_FILE, LOCK_FILE, META_FILE, PointerError, PointerStore, STATE_FILE};
 use crate::{
-    fs::FileKind,
+    atomic,
+    fs::{DirEntry, FileKind},
     fsx::{self, FsError},
 };
+
+/// How deep a JSON file may nest that is looked at only to see that it is whole.
+const FOREIGN_MAX_DEPTH: usize = 64;
+
+/// Whose a folder is.
+enum Owner {
+    /// A session of this layout.
+    Ours,
+    /// Nothing in it tells.
+    Unclear,
+    /// Somebody else's.
+    Foreign,
+}
 
 /// A session below the root.
 #[derive(Debug, Clone)]
@@ -58,7 +73,11 @@ impl PointerStore<'_> {
         Ok(names.filter_map(|name| self.listed(&name)).collect())
     }
 
-    /// Whether the root exists and everything in it follows the layout, as far as `sample` folders show (A1).
+    /// Whether the root exists and the folders in it are sessions of this layout, as far as `sample` of them show (A1).
+    ///
+    /// One folder of somebody else makes it another layout, and so do files where no folder is ours. A session whose
+    /// record is not written yet, or is damaged, proves nothing against a root: it is made by every first prompt, and by
+    /// every interrupted one.
     ///
     /// # Errors
     /// [`PointerError`] if the root cannot be read.
@@ -68,9 +87,49 @@ impl PointerStore<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        Ok(entries.iter().filter(|entry| !entry.name.to_string_lossy().starts_with('.')).take(sample).all(|entry| {
-            entry.kind == FileKind::Dir && entry.name.to_str().is_some_and(|name| self.listed(name).is_some())
-        }))
+        let shown = entries.iter().filter(|entry| !entry.name.to_string_lossy().starts_with('.'));
+        let (folders, others): (Vec<_>, Vec<_>) = shown.partition(|entry| entry.kind == FileKind::Dir);
+        let mut ours = 0_usize;
+        for folder in folders.into_iter().take(sample) {
+            match folder.name.to_str().map_or(Owner::Foreign, |name| self.owner(name)) {
+                Owner::Ours => ours += 1,
+                Owner::Unclear => {}
+                Owner::Foreign => return Ok(false),
+            }
+        }
+        Ok(ours > 0 || others.is_empty())
+    }
+
+    /// Whose a folder below the root is.
+    fn owner(&self, name: &str) -> Owner {
+        if !SessionId::is_dir_name(name) {
+            return Owner::Foreign;
+        }
+        let dir = self.root.join(name);
+        let bytes = match fsx::read_bounded(self.fs, &dir.join(STATE_FILE), STATE_MAX_BYTES) {
+            Ok(bytes) => bytes,
+            Err(FsError::TooLarge { .. }) => return Owner::Ours,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return self.owner_without_record(&dir),
+            Err(_) => return Owner::Unclear,
+        };
+        let limits = ScanLimits { max_bytes: STATE_MAX_BYTES, max_depth: FOREIGN_MAX_DEPTH };
+        match session_in(&bytes) {
+            Some(session) if session.dir_name() == name => Owner::Ours,
+            Some(_) => Owner::Foreign,
+            // Whole, and not what we write. What is torn is damaged, and ours by its place.
+            None if scan(&bytes, Profile::Acp, limits).is_ok() => Owner::Foreign,
+            None => Owner::Ours,
+        }
+    }
+
+    fn owner_without_record(&self, dir: &Path) -> Owner {
+        let Ok(entries) = fsx::read_dir(self.fs, dir) else { return Owner::Unclear };
+        let is_ours = |entry: &DirEntry| {
+            let name = &entry.name;
+            [LOCK_FILE, META_FILE, HISTORY_FILE].iter().any(|own| name == *own)
+                || [STATE_FILE, META_FILE].iter().any(|own| atomic::is_temp(name, &dir.join(own)))
+        };
+        if entries.iter().all(is_ours) { Owner::Unclear } else { Owner::Foreign }
     }
 
     /// Removes the sessions that were last used before `before_unix_s`. One whose lock is held is kept.

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pintle_pointer::{
     Answer, Event, Fresh, HISTORY_REWRITE_BYTES, Meta, Observed, SessionId, State, Timestamp, decide, history_entry,
@@ -53,6 +53,12 @@ impl<'a> LockedSession<'a> {
     #[must_use]
     pub fn observed(&self) -> &Observed {
         &self.observed
+    }
+
+    /// The root below which the session is.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        self.store.root()
     }
 
     /// Whether the file system has no locks and a lock file stands in: weaker, and worth telling.

@@ -221,3 +221,22 @@ fn a_root_that_cannot_be_written_is_a_fault() {
     assert_eq!(code, Some(1), "{findings:#?}");
     assert!(!codes(&findings, "fail").is_empty());
 }
+
+/// A1: another program's root is offered; the published protocol's own hooks beside ours are told.
+#[test]
+fn another_pointer_program_is_told() {
+    let home = Home::new();
+    let hooks = json!({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command",
+        "command": "pwsh -File /home/u/.codex/task-pointer/hook.ps1"}]}]}});
+    fs::write(home.path(".codex/hooks.json"), hooks.to_string()).expect("writes");
+    let (_, findings) = home.doctor(&["--agent", "codex"]);
+    assert!(!codes(&findings, "note").contains(&"foreign_root"), "there is none");
+    home.ok(&["install", "--agent", "codex", "--yes"]);
+    let foreign = home.path(".codex/state/task-pointers/v2/x");
+    fs::create_dir_all(&foreign).expect("mkdir");
+    fs::write(foreign.join("pointer.txt"), "").expect("writes");
+    let (_, findings) = home.doctor(&["--agent", "codex"]);
+    assert!(codes(&findings, "warn").contains(&"other_pointer"), "{findings:?}");
+    let offer = one(&findings, "foreign_root");
+    assert!(offer["text"].as_str().expect("text").contains("task import --agent codex --from-root"), "{offer}");
+}

@@ -163,3 +163,101 @@ fn options_choose_what_is_written() {
     let output = home.run(&["install", "--agent", "nobody"]);
     assert_eq!(output.status.code(), Some(1), "usage is 1 below task (A12)");
 }
+
+/// The members that tools of the published installer read.
+#[test]
+fn the_receipt_names_what_it_owns() {
+    let home = Home::new();
+    let receipt = home.receipt(&["install", "--agent", "codex", "--yes"]);
+    let text = |name: &str| receipt[name].as_str().map(PathBuf::from);
+    assert_eq!(text("owned_root"), Some(home.path("state/tasks")));
+    assert_eq!(text("hooks_json"), Some(home.path(".codex/hooks.json")));
+    assert!(text("backup").expect("a backup").join("manifest.json").is_file());
+    let receipt = home.receipt(&["install", "--agent", "claude", "--yes"]);
+    assert!(receipt["hooks_json"].is_null(), "of Codex only");
+}
+
+/// Section 8: what the agent would drop whole, or reads in another shape, stays byte for byte; everything else comes back
+/// byte for byte when we leave.
+#[test]
+fn settings_of_every_kind() {
+    let keep: [&str; 12] = [
+        "{\"a\":1}",
+        "{\n  \"a\": 1\n}",
+        "{\n\t\"a\": 1\n}\n",
+        "{\n    \"a\": 1\n}\n\n\n",
+        "{\r\n  \"a\": 1\r\n}\r\n",
+        "{\"\u{fc}\":\"\u{65e5}\u{672c} \\u00e9\",\"n\":123456789012345678901234567890,\"f\":1.0}",
+        "{\"hooks\":{\"Stop\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"mine\"}]}]}}",
+        "{\"hooks\": {\"Other\": []}, \"permissions\": {\"allow\": [\"Bash\"]}}",
+        "{\r\n\t\"hooks\": {\r\n\t\t\"UserPromptSubmit\": [{\"matcher\": \"\", \"hooks\": [{\"command\": \"x\"}]}]\r\n\t}\r\n}",
+        "{ \"mcpServers\": { \"mine\": { \"command\": \"x\" } } }",
+        "{\"permissions\":{\"deny\":[\"x\"]}}",
+        "{}\n",
+    ];
+    let refuse: [&str; 14] = [
+        "{\n // c\n \"a\":1\n}",
+        "\u{feff}{}",
+        "{\"a\":1,\"a\":2}",
+        "{\"hooks\":{\"Stop\":[{\"x\":1,\"x\":2}]}}",
+        "{\"a\":1,}",
+        "{\"a\":",
+        "[]",
+        "1",
+        "{\"a\":1}\0",
+        "{\"hooks\":[]}",
+        "{\"hooks\":null}",
+        "{\"hooks\":{\"Stop\":{}}}",
+        "{\"permissions\":\"x\"}",
+        "{\"permissions\":{\"allow\":{}}}",
+    ];
+    for text in keep.into_iter().chain(refuse) {
+        let home = Home::new();
+        let path = home.path(".claude/settings.json");
+        fs::create_dir_all(path.parent().expect("a folder")).expect("mkdir");
+        fs::write(&path, text).expect("writes");
+        let before = home.files();
+        let install = ["install", "--agent", "claude", "--yes"];
+        if refuse.contains(&text) {
+            assert_eq!(home.run(&install).status.code(), Some(1), "{text:?}");
+            assert_eq!(home.files(), before, "{text:?}: nothing is touched");
+            continue;
+        }
+        home.receipt(&install);
+        let installed = fs::read_to_string(&path).expect("reads");
+        assert_ne!(installed, text);
+        assert!(
+            !text.contains("\r\n") || !installed.replace("\r\n", "").contains('\n'),
+            "{installed:?}: line ends stay"
+        );
+        assert!(states(&home.receipt(&install)).iter().all(|state| *state == "unchanged"), "{text:?}");
+        home.receipt(&["uninstall", "--agent", "claude", "--yes"]);
+        assert_eq!(fs::read_to_string(&path).expect("reads"), text);
+    }
+}
+
+/// Section 8: a link stays a link, a mode stays a mode.
+#[cfg(unix)]
+#[test]
+fn links_and_modes_of_settings_stay() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let home = Home::new();
+    for dir in ["dotfiles", ".claude"] {
+        fs::create_dir_all(home.path(dir)).expect("mkdir");
+    }
+    let (target, link) = (home.path("dotfiles/claude.json"), home.path(".claude/settings.json"));
+    fs::write(&target, "{\"a\":1}").expect("writes");
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o440)).expect("chmod");
+    symlink("../dotfiles/claude.json", &link).expect("links");
+    home.receipt(&["install", "--agent", "claude", "--yes"]);
+    assert!(link.symlink_metadata().expect("stat").is_symlink());
+    assert!(fs::read_to_string(&target).expect("reads").contains("task hook --agent claude"));
+    assert_eq!(target.metadata().expect("stat").permissions().mode() & 0o777, 0o440);
+    home.receipt(&["uninstall", "--agent", "claude", "--yes"]);
+    assert_eq!(fs::read_to_string(&target).expect("reads"), "{\"a\":1}");
+
+    fs::remove_file(&link).expect("removes");
+    symlink("/nonexistent/settings.json", &link).expect("links");
+    assert_eq!(home.run(&["install", "--agent", "claude", "--yes"]).status.code(), Some(1), "a link to nowhere");
+    assert!(link.symlink_metadata().expect("stat").is_symlink());
+}

@@ -6,15 +6,22 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::TaskCommand;
 use super::hook::{HookArgs, OnErrorArg};
 use super::publish::PublishArgs;
 
-pub(super) fn parse(words: &[OsString]) -> Option<TaskCommand> {
+/// A command line that was read. Apart from the parser's enum of all commands, whose size alone would cost the hook a
+/// page or two of stack.
+#[derive(Debug)]
+pub(super) enum Fast {
+    Hook(HookArgs),
+    Publish(PublishArgs),
+}
+
+pub(super) fn parse(words: &[OsString]) -> Option<Fast> {
     let (verb, rest) = words.split_first()?;
     match verb.to_str()? {
-        "hook" => parse_hook(rest).map(TaskCommand::Hook),
-        "publish" => parse_publish(rest).map(TaskCommand::Publish),
+        "hook" => parse_hook(rest).map(Fast::Hook),
+        "publish" => parse_publish(rest).map(Fast::Publish),
         _ => None,
     }
 }

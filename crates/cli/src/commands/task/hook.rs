@@ -68,7 +68,9 @@ pub(super) enum OnErrorArg {
 pub(super) fn hook(args: &HookArgs, program: &OsStr) -> Result<Exit, CommandError> {
     let output = answer(args, program);
     // A reader that is gone is no fault of ours and must not change the exit code: the state is written already.
-    let _ = std::io::stdout().lock().write_all(output.stdout.as_bytes());
+    if !output.stdout.is_empty() {
+        let _ = std::io::stdout().lock().write_all(output.stdout.as_bytes());
+    }
     if !output.stderr.is_empty() {
         let _ = writeln!(std::io::stderr().lock(), "{}", output.stderr);
     }
@@ -124,6 +126,7 @@ impl Call<'_> {
     fn outcome(&self) -> HookOutcome {
         match self.input.event {
             HookEvent::Prompt => self.write(Event::Prompt),
+            HookEvent::SessionStart(start) if !self.agent.takes_start_context() => self.start_without_context(start),
             HookEvent::SessionStart(Start::Clear) => self.write(Event::SessionStart(Start::Clear)),
             HookEvent::SessionStart(start) => self.read(Event::SessionStart(start)),
             HookEvent::MachinePrompt => self.read(Event::MachinePrompt),
@@ -131,6 +134,19 @@ impl Call<'_> {
             HookEvent::Stop { already_continued: true } | HookEvent::PreCompact | HookEvent::Quiet => {
                 HookOutcome::Silent
             }
+        }
+    }
+
+    /// A start whose context would do harm: a clear makes its fence, anything else waits for the prompt, which then meets
+    /// a process that nothing was told yet.
+    fn start_without_context(&self, start: Start) -> HookOutcome {
+        if start != Start::Clear {
+            return HookOutcome::Silent;
+        }
+        let applied = self.store.lock(self.session(), HOOK_LOCK_WAIT);
+        match applied.and_then(|mut locked| locked.apply(Event::SessionStart(start), fresh()?)) {
+            Ok(answer) => self.refused(&answer),
+            Err(error) => self.failed(&error),
         }
     }
 
@@ -143,7 +159,7 @@ impl Call<'_> {
         match applied {
             Ok((Answer::Context, locked)) => {
                 let mut meta = locked.meta();
-                let outcome = self.deliver(locked.observed(), &mut meta);
+                let outcome = self.deliver(locked.observed(), locked.is_lock_degraded(), &mut meta);
                 // Only convenience is lost with it.
                 let _ = locked.save_meta(&meta);
                 outcome
@@ -161,29 +177,30 @@ impl Call<'_> {
             Ok(Some(locked)) => {
                 let before = locked.meta();
                 let mut meta = before.clone();
-                let outcome = self.answer_read(locked.observed(), event, &mut meta);
+                let outcome = self.answer_read(locked.observed(), event, locked.is_lock_degraded(), &mut meta);
                 if meta.differs_noticeably(&before) {
                     let _ = locked.save_meta(&meta);
                 }
                 outcome
             }
             Ok(None) | Err(_) => match self.store.observe(self.session()) {
-                Ok(observed) => self.answer_read(&observed, event, &mut self.store.meta(self.session())),
+                Ok(observed) => self.answer_read(&observed, event, false, &mut self.store.meta(self.session())),
                 Err(error) => self.failed(&error),
             },
         }
     }
 
-    fn answer_read(&self, observed: &Observed, event: Event<'_>, meta: &mut Meta) -> HookOutcome {
+    fn answer_read(&self, observed: &Observed, event: Event<'_>, degraded: bool, meta: &mut Meta) -> HookOutcome {
         let unused = pintle_pointer::Fresh { now_unix_seconds: 0, random: [0; 16] };
         match decide(self.session(), observed, event, unused).answer {
-            Answer::Context => self.deliver(observed, meta),
+            Answer::Context => self.deliver(observed, degraded, meta),
             other => self.refused(&other),
         }
     }
 
-    /// The block for what is stored, in the form that this moment asks for.
-    fn deliver(&self, observed: &Observed, meta: &mut Meta) -> HookOutcome {
+    /// The block for what is stored, in the form that this moment asks for. `degraded` says that a lock file stood in for
+    /// a lock.
+    fn deliver(&self, observed: &Observed, degraded: bool, meta: &mut Meta) -> HookOutcome {
         let now = now_unix_seconds();
         let terminal = current_terminal(now);
         let new_process = meta.touch(now, self.input.cwd.as_deref(), terminal);
@@ -203,12 +220,17 @@ impl Call<'_> {
             Form::Full => full,
             Form::Short { since } => context::short(self.session(), observed, &publisher, since),
         };
-        let warning = meta.warn_of_company(terminal, is_alive).then(|| {
-            format!(
+        let mut warnings = Vec::new();
+        if meta.warn_of_company(terminal, is_alive) {
+            warnings.push(format!(
                 "task pointer: another terminal works on session {}; the later prompt of either wins",
                 self.session()
-            )
-        });
+            ));
+        }
+        if degraded && !std::mem::replace(&mut meta.lock_warned, true) {
+            warnings.push(degraded_lock(self.store.root()));
+        }
+        let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
         HookOutcome::Context { text, warning }
     }
 
@@ -277,6 +299,15 @@ impl Call<'_> {
     const fn session(&self) -> &SessionId {
         &self.input.session_id
     }
+}
+
+/// What a user must know where the locks are not the kernel's (item 17).
+pub(super) fn degraded_lock(root: &Path) -> String {
+    format!(
+        "task pointer: the file system of `{}` has no locks; lock files stand in, which are weaker when a process dies: \
+         move it with PINTLE_POINTER_HOME",
+        root.display()
+    )
 }
 
 /// The program by the path under which it was started, never resolved (A2). A relative one is not trusted: the current

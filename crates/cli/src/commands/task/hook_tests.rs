@@ -266,3 +266,42 @@ fn held_locks() {
     let _held = store.lock(&"s-1".parse().expect("id"), Duration::ZERO).expect("lock");
     assert!(text(&start(&fs, "resume")).starts_with("TASK_POINTER_V2_BOOTSTRAP\nstatus: CLEARED\n"));
 }
+
+/// Item 17: where the file system has no locks, the user is told, once per session.
+#[test]
+fn a_file_system_without_locks_is_told_once() {
+    let fs = FaultyFs::new();
+    prompt(&fs, "a", Policy::default());
+    let told = ["b", "c", "d"].map(|text| {
+        // A prompt opens the lock file first, then locks it.
+        fs.fail_at(fs.ops() + 2, io::ErrorKind::Unsupported);
+        match prompt(&fs, text, open()) {
+            HookOutcome::Context { warning, .. } => warning.is_some_and(|warning| warning.contains("has no locks")),
+            other => panic!("a context: {other:?}"),
+        }
+    });
+    assert_eq!(told, [true, false, false]);
+}
+
+/// Gemini puts a start's context in front of the user's words and then forgets both on resume: it gets none there, and
+/// the prompt brings it in full.
+#[test]
+fn gemini_gets_its_context_with_the_prompt_only() {
+    let fs = FaultyFs::new();
+    let start = |source: &str| {
+        call(&fs, Agent::Gemini, &parsed(Agent::Gemini, "SessionStart", &format!(r#","source":"{source}""#)), open())
+    };
+    let prompt = || call(&fs, Agent::Gemini, &parsed(Agent::Gemini, "BeforeAgent", r#","prompt":"x""#), open());
+    assert_eq!(start("startup"), HookOutcome::Silent);
+    prompt();
+    set(&fs, &format!("Goal: {}", "x".repeat(2000)));
+    for source in ["startup", "resume", "whatever"] {
+        assert_eq!(start(source), HookOutcome::Silent);
+    }
+    assert!(text(&prompt()).contains("\npointer:\n| Goal: x"), "what no start delivered, the prompt does");
+    let before = PointerStore::new(&fs, ROOT).observe(&"s-1".parse().expect("id")).expect("readable");
+    assert_eq!(start("clear"), HookOutcome::Silent);
+    let after = PointerStore::new(&fs, ROOT).observe(&"s-1".parse().expect("id")).expect("readable");
+    assert_ne!(before.expectation().expect("pair").generation, after.expectation().expect("pair").generation);
+    assert!(after.task().is_none());
+}

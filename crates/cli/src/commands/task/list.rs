@@ -4,12 +4,12 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
-use pintle_pointer::{Observed, SessionId};
+use pintle_pointer::{Agent, Observed, SessionId};
 use pintle_store::RealFs;
 use pintle_store::pointer::{Listed, PointerStore, fresh, is_alive, now_unix_seconds};
 
-use super::roots::{Where, known_roots, sessions};
-use super::{Format, failed, print};
+use super::roots::{Where, known_roots, offer_of_foreign_root, sessions};
+use super::{Format, failed, note, print};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -55,6 +55,10 @@ struct Age {
 pub(super) fn list(args: &ListArgs) -> Result<Exit, CommandError> {
     let rows = listed(&args.place, args.all)?;
     print(&rendered(&rows, args.format, std::io::stdout().is_terminal()))?;
+    let anywhere = args.place.root.is_none() && args.place.agent.is_none_or(|agent| agent == Agent::Codex);
+    if let Some(offer) = offer_of_foreign_root().filter(|_| anywhere) {
+        note(&offer);
+    }
     Ok(Exit::Ok)
 }
 

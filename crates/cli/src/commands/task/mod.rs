@@ -87,23 +87,25 @@ pub(crate) fn run_if_asked(args: &[OsString]) -> Option<ExitCode> {
     }
     let words = &args[2..];
     let program = args[0].as_os_str();
-    Some(guarded(|| {
-        // Hooks run at every prompt: they do without the argument parser, whose table takes longer to build than the
-        // whole rest of their work. What the fast reader does not know goes to the parser, for its messages.
-        let command = match fast::parse(words) {
-            Some(command) => command,
-            None => match TaskCli::try_parse_from(
-                std::iter::once(OsString::from("pintle task")).chain(words.iter().cloned()),
-            ) {
-                Ok(cli) => cli.command,
-                Err(error) => {
-                    let _ = error.print();
-                    return if error.use_stderr() { Exit::Failed } else { Exit::Ok };
-                }
-            },
-        };
-        run(&command, program)
+    // Hooks run at every prompt: they do without the argument parser, whose table takes longer to build than the whole
+    // rest of their work. What the fast reader does not know goes to the parser, for its messages.
+    Some(guarded(|| match fast::parse(words) {
+        Some(fast::Fast::Hook(args)) => finish(hook::hook(&args, program)),
+        Some(fast::Fast::Publish(args)) => finish(publish::publish(&args)),
+        None => parse_and_run(words, program),
     }))
+}
+
+#[inline(never)]
+fn parse_and_run(words: &[OsString], program: &OsStr) -> Exit {
+    let words = std::iter::once(OsString::from("pintle task")).chain(words.iter().cloned());
+    match TaskCli::try_parse_from(words) {
+        Ok(cli) => run(&cli.command, program),
+        Err(error) => {
+            let _ = error.print();
+            if error.use_stderr() { Exit::Failed } else { Exit::Ok }
+        }
+    }
 }
 
 /// A panic is exit code 1 here: the panic's own message has gone to standard error, and nothing to standard output.
@@ -113,7 +115,7 @@ fn guarded(body: impl FnOnce() -> Exit) -> ExitCode {
 
 /// Runs a parsed command. `program` is the word by which this process was started.
 pub(crate) fn run(command: &TaskCommand, program: &OsStr) -> Exit {
-    let result = match command {
+    finish(match command {
         TaskCommand::Set(args) => set::set(args),
         TaskCommand::Done(args) => set::done(args),
         TaskCommand::Clear(args) => set::clear(args),
@@ -133,7 +135,10 @@ pub(crate) fn run(command: &TaskCommand, program: &OsStr) -> Exit {
         #[cfg(feature = "mcp")]
         TaskCommand::Mcp(args) => mcp::mcp(args),
         TaskCommand::Hook(args) => hook::hook(args, program),
-    };
+    })
+}
+
+fn finish(result: Result<Exit, CommandError>) -> Exit {
     match result {
         Ok(exit) => exit,
         Err(error) if error.is_broken_pipe() => Exit::Ok,
@@ -163,6 +168,17 @@ fn print(text: &str) -> Result<(), CommandError> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// A line on standard error that the user should see.
+fn warn(text: &str) {
+    let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+    let _ = writeln!(anstream::stderr().lock(), "{yellow}warning{yellow:#}: {text}");
+}
+
+/// A line on standard error that may help.
+fn note(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "note: {text}");
 }
 
 /// A failure of the user's command; the exit code is 1 here.

@@ -54,24 +54,33 @@ pub(crate) struct SendArgs {
 
 /// Copies text and task id into another session by an ordinary publish.
 pub(super) fn adopt(args: &AdoptArgs) -> Result<Exit, CommandError> {
-    let (from_root, from) = named(&args.place, &args.from)?;
-    let (root, session) = meant_session(&args.place, args.session.as_deref())?;
+    take_over(&args.place, &args.from, args.session.as_deref(), args.moving, "adopted")
+}
+
+/// The same for `import --from`: what a fork does with the task of its parent.
+pub(super) fn copy(place: &Where, from: &str, session: Option<&str>) -> Result<Exit, CommandError> {
+    take_over(place, from, session, false, "imported")
+}
+
+fn take_over(place: &Where, from: &str, session: Option<&str>, moving: bool, verb: &str) -> Result<Exit, CommandError> {
+    let (from_root, from) = named(place, from)?;
+    let (root, session) = meant_session(place, session)?;
     if (&from_root, &from) == (&root, &session) {
-        return Err(failed("same_session", format!("adopt the task of session {from}: it is the session itself"))
+        return Err(failed("same_session", format!("take over the task of session {from}: it is the session itself"))
             .hint("name the session that takes it with --session ID"));
     }
     let source = PointerStore::new(&RealFs, &from_root);
     let seen = source.observe(&from).map_err(|error| failed("state", error.full_message()))?;
     let Some(task) = seen.task().cloned() else {
-        return Err(failed("no_task", format!("adopt the task of session {from}: it has none")));
+        return Err(failed("no_task", format!("take over the task of session {from}: it has none")));
     };
     let state = publish_over(&root, &session, |_| Ok(Pointer::Clean(task))).map_err(|refused| refusal(&refused))?;
-    if args.moving {
+    if moving {
         clear_if_unchanged(&source, &from, &seen).map_err(|refused| {
             refusal(&refused).hint(format!("session {session} has the task; session {from} keeps its own"))
         })?;
     }
-    print(&format!("adopted: session {session}, revision {}, from session {from}\n", state.revision))?;
+    print(&format!("{verb}: session {session}, revision {}, from session {from}\n", state.revision))?;
     Ok(Exit::Ok)
 }
 

@@ -12,8 +12,9 @@ use pintle_pointer::{
 use pintle_store::RealFs;
 use pintle_store::pointer::{LockedSession, PUBLISH_LOCK_WAIT, PointerError, PointerStore, fresh, now_unix_seconds};
 
+use super::hook::degraded_lock;
 use super::roots::{Where, root_with, session_variable};
-use super::{REFUSED, failed, print, stdin};
+use super::{REFUSED, failed, print, stdin, warn};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -116,6 +117,9 @@ pub(super) fn publish_locked(locked: &mut LockedSession<'_>, request: &PublishRe
     // Convenience only: the publish stands whatever becomes of these.
     let _ = locked.add_to_history(&state);
     let mut meta = locked.meta();
+    if locked.is_lock_degraded() && !std::mem::replace(&mut meta.lock_warned, true) {
+        warn(&degraded_lock(locked.root()));
+    }
     meta.published |= state.pointer.task().is_some();
     meta.last_used_unix_s = now_unix_seconds();
     let _ = locked.save_meta(&meta);

@@ -144,13 +144,31 @@ pub(super) fn home() -> Result<Home, CommandError> {
 
 /// The root of the published protocol's own install, when it is there and follows our layout. Any other stays untouched.
 fn codex_root() -> Option<PathBuf> {
+    let root = published_root()?;
+    PointerStore::new(&RealFs, &root).follows_layout(LAYOUT_SAMPLE).unwrap_or(false).then_some(root)
+}
+
+/// What to say of a root of the published protocol whose layout is another one: its tasks can be taken in (A1).
+pub(super) fn offer_of_foreign_root() -> Option<String> {
+    let root = published_root()?;
+    let foreign = root.is_dir() && codex_root().is_none();
+    foreign.then(|| {
+        format!(
+            "`{}` has another layout and is left alone; take its tasks in with: pintle task import --agent codex \
+             --from-root '{}'",
+            root.display(),
+            root.display()
+        )
+    })
+}
+
+/// Where the published protocol's own install keeps its sessions.
+fn published_root() -> Option<PathBuf> {
     let codex = variable("CODEX_HOME").map(PathBuf::from).or_else(|| {
         let home = variable(if cfg!(windows) { "USERPROFILE" } else { "HOME" })?;
         Some(PathBuf::from(home).join(".codex"))
     })?;
-    let root = codex.join("state").join("task-pointers").join("v2");
-    let ours = PointerStore::new(&RealFs, &root).follows_layout(LAYOUT_SAMPLE).unwrap_or(false);
-    (root.is_absolute() && ours).then_some(root)
+    Some(codex.join("state").join("task-pointers").join("v2")).filter(|root| root.is_absolute())
 }
 
 fn variable(name: &str) -> Option<OsString> {

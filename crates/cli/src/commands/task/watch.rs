@@ -1,8 +1,9 @@
 //! `pintle task watch`: the list, kept up to date.
 
 use std::io::{self, IsTerminal, Write};
-use std::thread;
 use std::time::Duration;
+#[cfg(unix)]
+use std::time::Instant;
 
 use clap::Args;
 
@@ -50,6 +51,38 @@ pub(super) fn watch(args: &WatchArgs) -> Result<Exit, CommandError> {
             out.flush()?;
             shown = text;
         }
-        thread::sleep(LOOK_EVERY);
+        if !wait(&out) {
+            return Ok(Exit::Ok);
+        }
     }
+}
+
+/// Lets the time until the next look go by; says whether somebody still reads.
+#[cfg(unix)]
+fn wait(out: &io::StdoutLock<'_>) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let ends = Instant::now() + LOOK_EVERY;
+    loop {
+        let left = ends.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
+        // Without a flag that is asked for, only what always counts is told: that the reader is gone.
+        let mut fds = [PollFd::new(out, PollFlags::empty())];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) => return true,
+            Ok(_) => return !fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => {
+                std::thread::sleep(left);
+                return true;
+            }
+        }
+    }
+}
+
+/// Lets the time until the next look go by. That nobody reads shows at the next change only.
+#[cfg(not(unix))]
+fn wait(_out: &io::StdoutLock<'_>) -> bool {
+    std::thread::sleep(LOOK_EVERY);
+    true
 }

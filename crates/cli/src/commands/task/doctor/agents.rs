@@ -69,6 +69,16 @@ pub(super) fn check(
     let runs = check_program(agent, &installed.program, program, report);
     if agent == Agent::Codex {
         check_trust(&hooks.path, &bytes, surroundings, report);
+        if runs_another_pointer(&bytes) {
+            report.add(
+                Finding::warn(
+                    agent,
+                    "other_pointer",
+                    format!("`{}` also runs the hooks of another task pointer", hooks.path.display()),
+                )
+                .step("uninstall one of the two: the model is told of two records, and their locks do not know each other"),
+            );
+        }
     }
     let server = check_server(&setup, surroundings, report);
     if agent == Agent::Codex && server.is_none() {
@@ -266,6 +276,24 @@ fn check_trust(hooks: &Path, bytes: &[u8], surroundings: &Surroundings, report: 
         };
         report.add(finding.with("key", entry.key.as_str()).with("hash", entry.hash.as_str()));
     }
+}
+
+/// Whether a command in the hooks is that of the published protocol's own install, which lives in `task-pointer`.
+fn runs_another_pointer(hooks: &[u8]) -> bool {
+    fn any_command(value: &serde_json::Value) -> bool {
+        match value {
+            serde_json::Value::Array(items) => items.iter().any(any_command),
+            serde_json::Value::Object(members) => members.iter().any(|(name, value)| {
+                let is_command = matches!(name.as_str(), "command" | "commandWindows");
+                let named = value.as_str().is_some_and(|text| {
+                    text.split(['/', '\\']).any(|part| part == "task-pointer") && !text.contains(" task hook --agent ")
+                });
+                (is_command && named) || any_command(value)
+            }),
+            _ => false,
+        }
+    }
+    serde_json::from_slice(hooks).is_ok_and(|value: serde_json::Value| any_command(&value))
 }
 
 /// The registered MCP server, if it is there.

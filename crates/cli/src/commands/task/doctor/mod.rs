@@ -19,7 +19,7 @@ use pintle_store::lock;
 use pintle_store::{LockKind, RealFs};
 
 use super::install::{Surroundings, agent_words};
-use super::roots::{Where, known_roots, parse_session, root_of};
+use super::roots::{Where, known_roots, offer_of_foreign_root, parse_session, root_of};
 use super::{Format, failed, print};
 use crate::error::{CommandError, chain};
 use crate::exit::Exit;
@@ -81,6 +81,10 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, CommandError> {
     roots.dedup();
     for root in &roots {
         root::check(root, &program, args.repair, session.as_ref(), &mut report);
+    }
+    let codex_too = args.agents.is_empty() || args.agents.contains(&Agent::Codex);
+    if let Some(offer) = offer_of_foreign_root().filter(|_| codex_too && args.root.is_none()) {
+        report.add(Finding::note("state", "foreign_root", offer));
     }
     if session.is_none() {
         for host in &hosts {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pintle_pointer::{Answer, Event, Observed, SessionId};
 use pintle_store::pointer::{FLAWS_MAX, Flaw, PUBLISH_LOCK_WAIT, PointerStore, fresh};
-use pintle_store::{LockKind, RealFs, fsx, lock, place};
+use pintle_store::{LockKind, RealFs, atomic, fsx, lock, place};
 
 use super::child;
 use super::finding::{Finding, Report};
@@ -15,6 +15,8 @@ use super::{remove_scratch, scratch_word};
 const AREA: &str = "state";
 /// How long the other side of the lock probe may take.
 const PROBE_WAIT: Duration = Duration::from_secs(10);
+/// The size of a large record, written to see whether one can be.
+const PROBE_RECORD_BYTES: usize = 16 * 1024;
 
 /// Looks at a root. With `repair`, corrupt records are set aside and leftovers removed; with `session`, only there.
 pub(super) fn check(root: &Path, program: &str, repair: bool, session: Option<&SessionId>, report: &mut Report) {
@@ -151,7 +153,8 @@ fn removed(store: &PointerStore<'_>, session: Option<&SessionId>, path: &Path) -
     }
 }
 
-/// A lock counts only if another process cannot take it: some file systems say yes to everybody.
+/// Whether a record can be written here, and whether locks hold. A lock counts only if another process cannot take it:
+/// some file systems say yes to everybody.
 fn probe_lock(root: &Path, program: &str) -> Finding {
     let Ok(word) = scratch_word() else { return Finding::fail(AREA, "random", "the system gives no random bits") };
     let dir = root.join(format!(".doctor-{word}"));
@@ -165,6 +168,10 @@ fn probe_lock_in(root: &Path, dir: &Path, program: &str) -> Finding {
     if let Err(error) = made {
         return Finding::fail(AREA, "STATE_PERMISSION", crate::error::chain(&error))
             .step("make the root writable, or move it with PINTLE_POINTER_HOME=DIR");
+    }
+    if let Err(error) = atomic::replace(&RealFs, &dir.join("record"), &[b' '; PROBE_RECORD_BYTES]) {
+        return Finding::fail(AREA, "STATE_IO", crate::error::chain(&error))
+            .step("make room or repair the disk, or move the root with PINTLE_POINTER_HOME=DIR");
     }
     let file = dir.join("lock");
     let lock = match lock::try_acquire(&RealFs, &file, LockKind::Exclusive) {

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use clap::Args;
 use pintle_pointer::Agent;
-use pintle_pointer::install::{Edited, Host, Note, SETTINGS_MAX_BYTES, Target};
+use pintle_pointer::install::{Edited, Host, Note, SETTINGS_MAX_BYTES, Target, TargetRole};
 use pintle_store::RealFs;
 use pintle_store::home::Home;
 use pintle_store::settings::{self, FileChange, Settings};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 pub(super) use find::{Surroundings, agent_words};
 
-use super::{failed, roots};
+use super::{failed, roots, warn};
 
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -122,10 +122,15 @@ pub(super) fn install(args: &InstallArgs) -> Result<Exit, CommandError> {
     let mut plans = Vec::new();
     for host in &hosts {
         let setup = surroundings.setup(host.agent(), &program, args.strict, !args.no_mcp, !args.no_rules);
+        if !setup.is_program_spellable() {
+            let what = format!("install for {}: its hooks cannot be told of `{program}`", setup.agent);
+            return Err(failed("SOURCE_INVALID", format!("{what}, whose path has blanks or signs"))
+                .hint("call pintle by its short path (dir /x shows it), or move it to a path of letters and digits"));
+        }
         plans.extend(setup.targets(&surroundings.dirs).into_iter().map(|target| plan(target, Target::install)));
     }
     if find::is_build_output(&program) {
-        show::warn("this pintle is in a build directory: the hooks stop working when it is cleaned");
+        warn("this pintle is in a build directory: the hooks stop working when it is cleaned");
     }
     let receipt = carry_out("install", home, &plans, &args.consent)?;
     finish(&receipt, &hosts, &args.consent)
@@ -225,7 +230,7 @@ fn carry_out(action: &str, home: &Home, plans: &[Plan], consent: &Consent) -> Re
             show::diff(change)?;
         }
         for (note, path) in plans.iter().flat_map(|plan| plan.notes.iter().map(|note| (note, &plan.target.path))) {
-            show::warn(&format!("{}: {}", path.display(), note.text()));
+            warn(&format!("{}: {}", path.display(), note.text()));
         }
     }
     if let Some((plan, error)) = refused.first() {
@@ -269,12 +274,15 @@ fn carry_out(action: &str, home: &Home, plans: &[Plan], consent: &Consent) -> Re
             })
         })
         .collect();
+    let is_codex_hooks = |plan: &&Plan| plan.target.agent == Agent::Codex && plan.target.role == TargetRole::Hooks;
+    let codex_hooks = plans.iter().find(is_codex_hooks).map(|plan| &plan.target.path);
     Ok(json!({
         "schema": RECEIPT_SCHEMA,
         "ok": true,
         "action": action,
         "dry_run": consent.dry_run,
         "owned_root": home.tasks(),
+        "hooks_json": codex_hooks,
         "files": files,
         "backup": backup,
     }))
@@ -298,7 +306,10 @@ fn ask(action: &str, files: usize) -> Result<(), CommandError> {
 }
 
 fn finish(receipt: &Value, hosts: &[Host], consent: &Consent) -> Result<Exit, CommandError> {
-    let steps: Vec<&str> = hosts.iter().filter_map(|host| host.last_step()).collect();
+    let mut steps: Vec<String> = hosts.iter().filter_map(|host| host.last_step()).map(str::to_owned).collect();
+    if hosts.iter().any(|host| host.agent() == Agent::Codex) {
+        steps.extend(roots::offer_of_foreign_root());
+    }
     if consent.json() {
         let mut receipt = receipt.clone();
         receipt["next_steps"] = json!(steps);

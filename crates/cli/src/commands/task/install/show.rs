@@ -45,7 +45,7 @@ pub(super) fn diff(change: &FileChange) -> io::Result<()> {
 }
 
 /// The receipt for people.
-pub(super) fn receipt(receipt: &Value, steps: &[&str]) -> io::Result<()> {
+pub(super) fn receipt(receipt: &Value, steps: &[String]) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let bold = Style::new().bold();
@@ -74,10 +74,4 @@ pub(super) fn snippet(target: &Target) {
         target.path.display(),
         String::from_utf8_lossy(&bytes).trim_end()
     );
-}
-
-/// A line that the user should see.
-pub(super) fn warn(text: &str) {
-    let yellow = AnsiColor::Yellow.on_default().bold();
-    let _ = writeln!(anstream::stderr().lock(), "{yellow}warning{yellow:#}: {text}");
 }

@@ -1,12 +1,15 @@
-//! `pintle task import`: a sent record on standard input, or a task from another program's JSON (A9, section 9).
+//! `pintle task import`: a sent record on standard input, a task from another program's JSON, the records of another
+//! program's root, or the task of a fork's parent (A1, A9, item 23, section 9).
+
+mod foreign_root;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use pintle_pointer::{
-    Code, Observed, Pointer, PointerText, PublishRequest, RECORD_MAX_BYTES, SessionId, State, Task, TaskId, TaskRecord,
-    success_receipt,
+    Agent, Code, Observed, Pointer, PointerText, PublishRequest, RECORD_MAX_BYTES, SessionId, State, Task, TaskId,
+    TaskRecord, success_receipt,
 };
 use pintle_store::pointer::{PUBLISH_LOCK_WAIT, PointerStore, fresh};
 use pintle_store::{RealFs, fsx};
@@ -15,7 +18,7 @@ use serde_json::Value;
 
 use super::publish::{Refused, publish_locked};
 use super::roots::{Where, root_of};
-use super::{REFUSED, failed, print, stdin};
+use super::{REFUSED, failed, moving, print, stdin};
 use crate::error::{CommandError, chain};
 use crate::exit::Exit;
 
@@ -24,22 +27,32 @@ const RECORD_WAIT: Duration = Duration::from_secs(30);
 /// The largest file of another program that is read.
 const FOREIGN_MAX_BYTES: usize = 1 << 20;
 
-/// Options of `import`.
+/// Take in a task: without options, a record of `send` on standard input.
+///
+/// What another program wrote is only shown, until --apply stores it. A session that works on another task keeps it.
 #[derive(Debug, Args)]
+#[group(id = "source", multiple = false, args = ["from_json", "from_root", "from"])]
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     place: Where,
-    /// A JSON file of another program or of schema 1; without it a record of `send` is read on standard input.
+    /// A JSON file of another program or of schema 1.
     #[arg(long, value_name = "FILE", requires = "map")]
     from_json: Option<PathBuf>,
     /// Where a member of ours is in that file: session_id, task_id or pointer_text, and names joined by dots.
     #[arg(long, value_name = "MEMBER=PATH", value_parser = parse_mapping)]
     map: Vec<Mapping>,
-    /// The session to store it under; default: the one that the file names.
-    #[arg(long, value_name = "ID", requires = "from_json")]
+    /// A state root of another layout, such as that of an older install: every record of schema 2 or 3 in it is taken
+    /// in under its own session id. The root itself is not touched.
+    #[arg(long, value_name = "DIR")]
+    from_root: Option<PathBuf>,
+    /// Another session, such as the one that this one was forked from: its task is copied into this one.
+    #[arg(long, value_name = "ID")]
+    from: Option<String>,
+    /// The session to store it under; default: the one that the file names, with --from the current one.
+    #[arg(long, value_name = "ID", conflicts_with = "from_root", requires = "source")]
     session: Option<String>,
-    /// Store what the file holds; without it the command only says what it would store.
-    #[arg(long, requires = "from_json")]
+    /// Store what the file or the root holds; without it the command only says what it would store.
+    #[arg(long, requires = "source", conflicts_with = "from")]
     apply: bool,
 }
 
@@ -52,10 +65,14 @@ struct Mapping {
 
 /// Takes a task in.
 pub(super) fn import(args: &ImportArgs) -> Result<Exit, CommandError> {
+    if let Some(parent) = &args.from {
+        return moving::copy(&args.place, parent, args.session.as_deref());
+    }
     let root = root_of(args.place.root.as_deref(), args.place.agent)?;
-    match &args.from_json {
-        Some(file) => import_foreign(args, &root, file),
-        None => import_record(&root),
+    match (&args.from_json, &args.from_root) {
+        (Some(file), _) => import_foreign(args, &root, file),
+        (None, Some(from)) => foreign_root::import(&root, from, args.place.agent, args.apply),
+        (None, None) => import_record(&root),
     }
 }
 
@@ -146,20 +163,27 @@ fn import_foreign(args: &ImportArgs, root: &Path, file: &Path) -> Result<Exit, C
         ))?;
         return Ok(Exit::Ok);
     }
-    report(store_foreign(root, &session, Task { id, text }))
+    report(store_foreign(root, &session, Pointer::Clean(Task { id, text }), None))
 }
 
-fn store_foreign(root: &Path, session: &SessionId, task: Task) -> Result<State, Refused> {
+/// Stores a task of somebody else where no other one is alive.
+fn store_foreign(root: &Path, session: &SessionId, pointer: Pointer, agent: Option<Agent>) -> Result<State, Refused> {
     let mut locked = PointerStore::new(&RealFs, root).lock(session, PUBLISH_LOCK_WAIT)?;
     match locked.observed() {
         Observed::Corrupt(fault) => return Err(Refused::new(fault.code, fault)),
-        Observed::Current(state) if state.pointer.task() == Some(&task) => return Ok(state.clone()),
+        Observed::Current(state) if state.pointer.task() == pointer.task() => return Ok(state.clone()),
         other if other.task().is_some() => {
             return Err(Refused::new(Code::SessionLive, format!("session {session} has a task; nothing was stored")));
         }
         _ => {}
     }
-    publish_here(&mut locked, session, Pointer::Clean(task))
+    let state = publish_here(&mut locked, session, pointer)?;
+    if let Some(agent) = agent {
+        let mut meta = locked.meta();
+        meta.agent.get_or_insert_with(|| agent.to_string());
+        let _ = locked.save_meta(&meta);
+    }
+    Ok(state)
 }
 
 fn report(result: Result<State, Refused>) -> Result<Exit, CommandError> {

@@ -20,6 +20,8 @@ class Agent:
     many_tokens = 3_000_000
     # Whether it can compact between a tool's result and the next request.
     mid_turn = False
+    # Whether a hook of ours is asked after a compaction.
+    announces_compaction = True
     prompt_event = "UserPromptSubmit"
     start_event = "SessionStart"
 
@@ -143,12 +145,15 @@ requires_openai_auth = false
 
 
 class Claude(Agent):
-    many_tokens = 185_000
+    many_tokens = 150_000
+    mid_turn = True
 
     def configure(self):
         self.home.env.update(
             ANTHROPIC_BASE_URL=self.model.url,
             ANTHROPIC_API_KEY=KEY,
+            # The smallest window that it takes; without it the window depends on what the model's name says.
+            CLAUDE_CODE_AUTO_COMPACT_WINDOW="100000",
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
             DISABLE_AUTOUPDATER="1",
             IS_SANDBOX="1",
@@ -218,12 +223,17 @@ class OneShot(Agent):
 
 
 class Gemini(OneShot):
+    many_tokens = 900_000
+    mid_turn = True
+    announces_compaction = False
     prompt_event = "BeforeAgent"
     later = ["-r", "latest"]
 
     def configure(self):
         self.home.env.update(GEMINI_API_KEY=KEY, GOOGLE_GEMINI_BASE_URL=self.model.url, GEMINI_CLI_NO_RELAUNCH="true")
-        self.write(".gemini/settings.json", {"security": {"auth": {"selectedType": "gemini-api-key"}}})
+        # Each prompt is a process of its own, which estimates the history's tokens: a long prompt is over this share.
+        settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "model": {"compressionThreshold": 0.005}}
+        self.write(".gemini/settings.json", settings)
 
     def words(self, text):
         words = ["gemini", "-p", text, "-m", "gemini-2.5-flash", "--skip-trust"]
@@ -234,13 +244,15 @@ class Gemini(OneShot):
 
 
 class Qwen(OneShot):
-    many_tokens = 150_000
+    many_tokens = 100_000
+    mid_turn = True
     later = ["--continue"]
 
     def configure(self):
         self.home.env.update(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=f"{self.model.url}/v1", OPENAI_MODEL="mock")
         # A second agent that reads the history along would be taken for the first.
-        self.write(".qwen/settings.json", {"memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}})
+        memory = {"enableManagedAutoMemory": False, "enableManagedAutoDream": False}
+        self.write(".qwen/settings.json", {"memory": memory, "context": {"autoCompactThreshold": 0.05}})
 
     def words(self, text):
         words = ["qwen", "-p", text, "--auth-type", "openai"]
@@ -251,6 +263,9 @@ class Qwen(OneShot):
 
 
 class Copilot(OneShot):
+    many_tokens = 35_000
+    mid_turn = True
+    announces_compaction = False
     later = ["--continue"]
 
     def configure(self):
@@ -259,6 +274,7 @@ class Copilot(OneShot):
             COPILOT_PROVIDER_BASE_URL=f"{self.model.url}/v1",
             COPILOT_MODEL="gpt-5.4",
             COPILOT_PROVIDER_WIRE_API="completions",
+            COPILOT_PROVIDER_MAX_PROMPT_TOKENS="36000",
             COPILOT_HOME=str(self.home.path / ".copilot"),
         )
 
@@ -266,8 +282,12 @@ class Copilot(OneShot):
         words = ["copilot", "-p", text, "--allow-all-tools"]
         return [*words, "--allow-all-paths"] if self.shell else words
 
+    def compact(self):
+        self.prompt("/compact")
+
 
 class Opencode(Agent):
+    mid_turn = True
     prompt_event = "experimental.chat.system.transform"
     start_event = "session.created"
 

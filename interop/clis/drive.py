@@ -19,7 +19,10 @@ from world import (
     blocks,
     compactions,
     is_full,
+    leaves,
+    messages_of,
     newest_block,
+    receipts,
     text_of,
     turn_requests,
 )
@@ -155,7 +158,7 @@ class Life:
         mark = self.model.mark()
         self.model.tokens(self.agent.many_tokens, 1)
         try:
-            self.prompt("grow")
+            self.prompt(f"grow {FILLER}")
         finally:
             self.model.tokens(100)
         requests = self.prompt("after growing")
@@ -177,12 +180,22 @@ class Life:
         last = [entry["body"] for entry in self.entries if entry["body"].get("tools")][-1]
         if not compactions(self.entries):
             raise NotHeadless("the reported tokens brought about no compaction within the turn")
-        return self.expect(last, True, "CLEAN") + f", {len(requests)} requests"
+        if self.agent.announces_compaction:
+            return self.expect(last, True, "CLEAN") + f", {len(requests)} requests"
+        # Nobody was asked for a block: the model has its own call's receipt, and the text with the next prompt.
+        stored = self.home.state(self.session)["revision"]
+        if stored not in receipts(last):
+            raise Failed(f"the model has the receipts {receipts(last)}, stored is revision {stored}")
+        return f"the receipt of revision {stored}, then " + self.expect(self.prompt("after the turn")[0], True)
 
     def resume(self):
+        self.prompt("before the resume")
+        said, before = f"marker-{self.name}-{self.count}.", self.session
         self.agent.resume()
-        before = self.session
-        note = self.expect(self.prompt("after the resume")[0], True)
+        request = self.prompt("after the resume")[0]
+        note = self.expect(request, True)
+        if not any(said in text for text in leaves(messages_of(request))):
+            raise Failed("the agent has forgotten the user's prompt before the resume")
         if self.session != before:
             raise Failed("the session id changed")
         return note

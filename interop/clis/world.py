@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,9 @@ from mock_model import blocks, leaves, messages_of, newest_block  # noqa: E402, 
 MODEL = Path(__file__).resolve().parent.parent / "llm" / "mock_model.py"
 START_WAIT_S = 20
 COMMAND_WAIT_S = 120
+# What the model always says. Asked for a summary it must hold one, in the marks that some agents look for: without them
+# they keep the history as it is.
+ANSWER = "Done.\n<summary>The work goes on.</summary>\n<state_snapshot>The work goes on.</state_snapshot>"
 
 
 class Failed(Exception):
@@ -33,7 +37,9 @@ class Model:
         port_file = work / "port"
         for file in (self.log, port_file):
             file.unlink(missing_ok=True)
-        self.process = subprocess.Popen([sys.executable, "-B", str(MODEL), str(port_file), str(self.log)])
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", str(MODEL), str(port_file), str(self.log)], env={**os.environ, "MOCK_TEXT": ANSWER}
+        )
         ends = time.monotonic() + START_WAIT_S
         while not port_file.exists():
             if self.process.poll() is not None or time.monotonic() > ends:
@@ -141,6 +147,12 @@ def compactions(entries):
         if (messages := messages_of(entry["body"]))
         and any(word in text.lower() for text in leaves(messages[-1]) for word in asks)
     ]
+
+
+def receipts(body):
+    """The revisions that receipts of successful publishes in a request name; some agents quote them once more."""
+    texts = (text.replace('\\"', '"') for text in leaves(messages_of(body)))
+    return [int(found) for text in texts if '"ok":true' in text for found in re.findall(r'"revision":(\d+)', text)]
 
 
 def is_full(block):

@@ -161,6 +161,9 @@ def call_of(body):
         return None
     kind, text = asked
     request = request_of(block, text) if block else None
+    recorded = "\n".join(line[2:] for line in block["block"].split("\n") if line.startswith("| ")) if block else None
+    if request and kind != "run" and recorded == request["pointer_text"]:
+        return None  # done already: an agent quotes older prompts in the summary of a history
     for name, schema, space in tools_of(body):
         if kind == "run" and name.lower() in SHELL_TOOLS:
             return name, shell_arguments(schema, text), space

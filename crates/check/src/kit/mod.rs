@@ -8,8 +8,10 @@
 //! A driver that answers late, writes in small pieces or logs a lot to standard error is a good driver: everything here
 //! waits for an event, and no requirement depends on speed.
 
+mod answer;
 mod cases;
 mod catalog;
+mod pipes;
 mod report;
 mod rig;
 mod scenario;

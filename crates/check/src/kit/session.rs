@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -11,42 +10,24 @@ use bytes::{Buf, Bytes, BytesMut};
 use pintle_sdk::driver::{
     CommandError, CoreConfig, CoreEvent, CoreSession, DATA_STREAM_VARIABLE, Digest, ExactInputHandle, FixtureRefs, Id,
     InputKind, InstanceId, InvokeParams, MAX_CONTROL_FRAME_BYTES, Message, Outcome, Output, Permission, PrepareParams,
-    RpcError, Secret, State, decode_control_frame,
+    Secret, State, decode_control_frame,
 };
-use pintle_sdk::process::{ChildStdin, ChildStdout, Exit, Launch, Process, Shim};
+use pintle_sdk::process::{ChildStdin, ChildStdout, Launch, Process, Shim};
 use pintle_wire::{Framer, Line, to_canonical};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::time::sleep_until;
 
+use super::answer::{Answer, Ended, new_id, refusal};
 use super::catalog::id;
+use super::pipes::{Feed, contains, feed, read, write};
 use super::rig::{KitOperation, Rig};
 use super::stop::{Step, Stop};
 use super::transcript::Transcript;
 
 /// Bytes that one read takes at most.
 const READ_BYTES: usize = 64 << 10;
-/// How soon after a failed open of an input the next one is tried.
-const OPEN_RETRY: Duration = Duration::from_millis(5);
-
-/// The answer to a request that the kit made past Core's session.
-#[derive(Debug)]
-pub(super) enum Answer {
-    /// A result, as its text.
-    Result(Box<str>),
-    /// An error.
-    Error(RpcError),
-}
-
-/// How a process ended.
-#[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) exit: Option<Exit>,
-    /// It had to be told by a signal.
-    pub(super) signalled: bool,
-}
 
 /// A running driver.
 pub(super) struct Session<'a> {
@@ -73,13 +54,6 @@ pub(super) struct Session<'a> {
     inputs: u32,
     // Dropped after the process, which lives in it.
     work: TempDir,
-}
-
-/// An exact input on its way.
-struct Feed {
-    path: PathBuf,
-    bytes: Bytes,
-    sender: Option<pipe::Sender>,
 }
 
 impl<'a> Session<'a> {
@@ -613,60 +587,5 @@ impl<'a> Session<'a> {
         framed.extend_from_slice(b"\n");
         self.core.feed(Instant::now(), framed.freeze());
         Ok(())
-    }
-}
-
-fn contains(line: &[u8], secret: &[u8]) -> bool {
-    line.len() >= secret.len() && line.windows(secret.len()).any(|window| window == secret)
-}
-
-fn refusal(error: &RpcError) -> String {
-    format!("driver refused it ({})", error.data.class)
-}
-
-/// A fresh id.
-pub(super) fn new_id() -> Step<InstanceId> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|_| Stop::Environment("get randomness".to_owned()))?;
-    let millis = jiff::Timestamp::now().as_millisecond();
-    InstanceId::new(millis, random).map_err(|error| Stop::Environment(error.to_string()))
-}
-
-async fn read(source: &mut Option<impl AsyncReadExt + Unpin>, buffer: &mut BytesMut) -> io::Result<usize> {
-    match source {
-        Some(source) => source.read_buf(buffer).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn write(target: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usize> {
-    match target {
-        Some(target) => target.write(bytes).await,
-        None => Err(io::ErrorKind::BrokenPipe.into()),
-    }
-}
-
-/// Hands the input over when the driver opens it. Cancel safe. What goes wrong shows in the invocation.
-async fn feed(feed: &mut Option<Feed>) {
-    let Some(feed) = feed else { return std::future::pending().await };
-    loop {
-        let Some(sender) = &feed.sender else {
-            match pipe::OpenOptions::new().open_sender(&feed.path) {
-                Ok(sender) => feed.sender = Some(sender),
-                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
-                    tokio::time::sleep(OPEN_RETRY).await;
-                }
-                Err(_) => return,
-            }
-            continue;
-        };
-        if feed.bytes.is_empty() || sender.writable().await.is_err() {
-            return;
-        }
-        match sender.try_write(&feed.bytes) {
-            Ok(count) => feed.bytes.advance(count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
-        }
     }
 }

@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::refused;
 use crate::kit::Trial;
-use crate::kit::session::{Answer, Session};
+use crate::kit::answer::Answer;
+use crate::kit::session::Session;
 use crate::kit::stop::{Step, Stop};
 
 const CAPABILITIES: &str = "driver.capabilities";

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::refused;
 use crate::kit::Trial;
-use crate::kit::session::Answer;
+use crate::kit::answer::Answer;
 use crate::kit::stop::{Step, Stop};
 
 fn range(minimum: &str, maximum: &str) -> Option<Value> {

@@ -8,9 +8,10 @@ use serde_json::json;
 use super::lifecycle::{by_itself, invocation};
 use super::refused;
 use crate::kit::Trial;
+use crate::kit::answer::new_id;
 use crate::kit::catalog::id;
 use crate::kit::rig::KitOperation;
-use crate::kit::session::{Session, new_id};
+use crate::kit::session::Session;
 use crate::kit::stop::{Step, Stop};
 
 /// How long a Core that reads late does not read.

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::{names, refused};
 use crate::kit::Trial;
+use crate::kit::answer::{Answer, Ended, new_id};
 use crate::kit::catalog::id;
-use crate::kit::session::{Answer, Ended, Session, new_id};
+use crate::kit::session::Session;
 use crate::kit::stop::{Step, Stop};
 
 fn digest() -> String {

@@ -9,8 +9,9 @@ mod lifecycle;
 use pintle_sdk::driver::{ErrorClass, Permission};
 
 use super::Trial;
+use super::answer::Answer;
 use super::catalog::id;
-use super::session::{Answer, Session};
+use super::session::Session;
 use super::stop::{Step, Stop};
 
 /// Tries one requirement.

@@ -53,6 +53,11 @@ fn wrong_usage_is_told_from_a_driver_that_does_not_start() {
         (&["run", "--driver", "", "--operation", "x"], 2, "its command line is empty"),
         (&["run", "--driver", "'open", "--operation", "x"], 2, "split the driver's command line"),
         (&["run", "--driver", "/bin/true", "--operation", "x"], 3, "closed its output"),
+        (
+            &["run", "--driver", "/bin/true", "--operation", "x", "--approve", "everything"],
+            2,
+            "`everything`: it is not known",
+        ),
     ] {
         let output = pintle(args);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -84,7 +89,8 @@ fn one_operation_is_run_and_its_observations_are_printed() {
     let input = scenario(directory.path());
     let driver = format!("{PINTLE} driver acp");
     let input = input.to_str().expect("UTF-8");
-    let output = pintle(&["run", "--driver", &driver, "--operation", "acp.scenario.v1", "--input", input]);
+    let output =
+        pintle(&["run", "--driver", &driver, "--operation", "acp.scenario.v1", "--input", input, "--approve", "all"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let rows: Vec<Value> = String::from_utf8_lossy(&output.stdout)
@@ -101,7 +107,7 @@ fn one_operation_is_run_and_its_observations_are_printed() {
 #[test]
 fn an_operation_that_the_driver_does_not_have_is_refused() {
     let driver = format!("{PINTLE} driver acp");
-    let output = pintle(&["run", "--driver", &driver, "--operation", "x.none"]);
+    let output = pintle(&["run", "--driver", &driver, "--operation", "x.none", "--approve", "all"]);
     let line = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{line}");
     let error: Value = serde_json::from_str(line.lines().next().expect("an error")).expect("one JSON line");

@@ -29,9 +29,15 @@ pub(crate) struct Args {
     /// The exact input, at most 64 MiB; `-` for standard input. Default: empty.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Approve this permission, if the driver asks for it. Repeatable. Default: all that it asks for.
+    /// Approve this permission too, if the driver asks for it; `all` for every one. Repeatable. Without it, those are
+    /// approved that open nothing of this machine: temporary-home, temporary-git-repo, ephemeral-input, bounded-stderr,
+    /// companion-stream.
     #[arg(long, value_name = "NAME")]
-    approve: Option<Vec<String>>,
+    approve: Vec<String>,
+    /// A path that the driver may read and run, beside the system's and its own program: the other files that it is made
+    /// of. Repeatable.
+    #[arg(long, value_name = "PATH")]
+    read: Vec<PathBuf>,
     /// Refuse a driver whose declared artifact is not this file.
     #[arg(long, value_name = "FILE")]
     driver_artifact: Option<PathBuf>,
@@ -52,6 +58,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, CommandError> {
     let mut launch = DriverLaunch::new(line.program, env, Shim::Path(this_program()?), scratch.path());
     launch.args = line.args;
     launch.session.verify_summary = true;
+    launch.rules.grants = grants(&args.approve)?;
+    launch.rules.target_home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    launch.rules.read = args.read.iter().map(|path| current.join(path)).collect();
     if let Some(file) = &args.driver_artifact {
         let file = current.join(file);
         let digest = artifact_digest(&file).map_err(|error| {
@@ -64,6 +73,33 @@ pub(super) fn run(args: &Args) -> Result<Exit, CommandError> {
         .build()
         .map_err(|error| CommandError::caused(Exit::Inconclusive, "runtime", &error))?;
     runtime.block_on(carry_out(args, launch, input))
+}
+
+/// What a driver may have without being asked about: nothing of this machine is opened by it.
+const HARMLESS: [&str; 5] = [
+    Permission::TEMPORARY_HOME,
+    Permission::TEMPORARY_GIT_REPO,
+    Permission::EPHEMERAL_INPUT,
+    Permission::BOUNDED_STDERR,
+    Permission::COMPANION_STREAM,
+];
+
+fn grants(approve: &[String]) -> Result<Vec<Permission>, CommandError> {
+    if approve.iter().any(|name| name == "all") {
+        return Ok(Permission::KNOWN.map(Permission::from).to_vec());
+    }
+    let mut grants = HARMLESS.map(Permission::from).to_vec();
+    for name in approve {
+        let permission = Permission::new(name.as_str());
+        if !permission.is_known() {
+            return Err(CommandError::usage(format!("approve the permission `{name}`: it is not known"))
+                .hint(format!("known are {}, and names that begin with x-", Permission::KNOWN.join(", "))));
+        }
+        if !grants.contains(&permission) {
+            grants.push(permission);
+        }
+    }
+    Ok(grants)
 }
 
 fn input(args: &Args) -> Result<Vec<u8>, CommandError> {
@@ -132,10 +168,9 @@ async fn observe(
     out: &mut Rows,
 ) -> Result<Option<CompletedParams>, Failure> {
     let requested = core.driver().map(|hello| hello.requested_permissions.clone()).unwrap_or_default();
-    let approved: Vec<Permission> = match &args.approve {
-        None => requested,
-        Some(names) => requested.into_iter().filter(|name| names.iter().any(|n| n == name.as_str())).collect(),
-    };
+    let all = args.approve.iter().any(|name| name == "all");
+    let grants = grants(&args.approve).unwrap_or_default();
+    let approved: Vec<Permission> = requested.into_iter().filter(|name| all || grants.contains(name)).collect();
     let digest = Digest::of(&input);
     core.prepare(Plan { digest, approved, fixtures: Vec::new() }).await.map_err(Failure::Core)?;
     let invoke = Invoke {

@@ -17,8 +17,8 @@
 //!     .build()?;
 //! let agent = pintle_sdk::acp::connect(host, pintle_sdk::transport::child(launch).await?)?;
 //! agent.initialize().await?;
-//! let session = agent.request(NewSessionRequest::new("/home/me/project", [])).await?.session_id;
-//! let turn = agent.prompt(PromptRequest::new(session, "what is this project?")).await?;
+//! let session = agent.request(NewSessionRequest::new("/home/me/project")).await?.session_id;
+//! let turn = agent.prompt(PromptRequest::new(session, ["what is this project?".into()])).await?;
 //! # let _ = turn;
 //! # Ok(())
 //! # }

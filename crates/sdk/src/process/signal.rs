@@ -22,7 +22,7 @@ pub enum Signal {
     Stop,
     /// SIGCONT.
     Continue,
-    /// SIGKILL, to the group only; see [`Process::kill`] for all.
+    /// SIGKILL, to the group only; see [`Process::kill`](super::Process::kill) for all.
     Kill,
 }
 

@@ -7,8 +7,12 @@
 
 #[path = "../examples/blocking_loop.rs"]
 mod blocking_loop;
+#[path = "../examples/core.rs"]
+mod core_host;
 #[path = "../examples/deferred_reply.rs"]
 mod deferred_reply;
+#[path = "../examples/driver.rs"]
+mod driver;
 #[path = "../examples/minimal_agent.rs"]
 mod minimal_agent;
 #[path = "../examples/minimal_client.rs"]
@@ -30,13 +34,14 @@ fn main() -> ExitCode {
     }
     // A filter, as the harness has it, so that one of them can be run alone.
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("every_example_is_run_here", every_example_is_run_here),
         ("the_minimal_client_speaks_to_the_minimal_agent", the_minimal_client_speaks_to_the_minimal_agent),
         ("the_minimal_client_speaks_to_the_blocking_loop", the_minimal_client_speaks_to_the_blocking_loop),
         ("deferred_replies_are_given_or_answered", deferred_replies_are_given_or_answered),
         ("a_supervised_host_tells_every_end", a_supervised_host_tells_every_end),
         ("the_blocking_loop_answers_garbage_and_ends", the_blocking_loop_answers_garbage_and_ends),
+        ("a_core_of_thirty_lines_runs_a_driver_of_forty", a_core_of_thirty_lines_runs_a_driver_of_forty),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&filter)) {
         test();
@@ -52,6 +57,8 @@ fn run_example(name: &str) -> ExitCode {
         ("minimal_client", Some(_)) => minimal_client::main(),
         ("minimal_agent", _) => minimal_agent::main().map_err(Into::into),
         ("blocking_loop", _) => blocking_loop::main(),
+        ("core", Some(_)) => core_host::main(),
+        ("driver", _) => driver::main(),
         ("deferred_reply", _) => deferred_reply::main(),
         ("supervised", _) => supervised::main(),
         (other, _) => panic!("no example {other}"),
@@ -79,7 +86,10 @@ fn every_example_is_run_here() {
         .map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_string_lossy().into_owned())
         .collect();
     names.sort();
-    assert_eq!(names, ["blocking_loop", "deferred_reply", "minimal_agent", "minimal_client", "supervised"]);
+    assert_eq!(
+        names,
+        ["blocking_loop", "core", "deferred_reply", "driver", "minimal_agent", "minimal_client", "supervised",]
+    );
 }
 
 /// The client starts the program that is this one again, as `agent`: `env` is the shortest way to say so.
@@ -132,4 +142,13 @@ fn the_blocking_loop_answers_garbage_and_ends() {
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 2, "{said}");
     assert!(lines[0].contains("-32700") && lines[1].contains("\"protocolVersion\":1"), "{said}");
+}
+
+fn a_core_of_thirty_lines_runs_a_driver_of_forty() {
+    let own = std::env::current_exe().expect("own path");
+    let mut core = itself("core");
+    core.env(AGENT, "driver").arg("env").arg(format!("{EXAMPLE}=driver")).arg(own).stdin(Stdio::null());
+    let output = core.output().expect("runs");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).expect("UTF-8"), "text.lines 3\n");
 }

@@ -31,6 +31,7 @@
 mod artifact;
 mod author;
 mod channels;
+mod describe;
 mod error;
 mod feed;
 mod host;
@@ -47,6 +48,7 @@ mod serve;
 pub use artifact::{Artifact, artifact_digest};
 pub use author::Driver;
 pub use channels::{Channels, StdioReader, StdioWriter};
+pub use describe::describe;
 pub use error::{CoreError, Ended, StartError};
 pub use feed::InputTaken;
 pub use host::{Core, Plan};

@@ -14,9 +14,7 @@ use agent_client_protocol::v1::schema::{
     TextContent,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
-use agent_client_protocol::{
-    AcpAgent, AcpAgentConfig, Agent, Client, JsonRpcRequest, JsonRpcResponse, Result, Stdio,
-};
+use agent_client_protocol::{AcpAgent, AcpAgentConfig, Agent, Client, JsonRpcRequest, JsonRpcResponse, Result, Stdio};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -95,9 +93,8 @@ async fn agent() -> Result<()> {
         .name("sdk-bench")
         .on_receive_request(
             async move |_: InitializeRequest, responder, _| {
-                responder.respond(
-                    InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(AgentCapabilities::new()),
-                )
+                responder
+                    .respond(InitializeResponse::new(ProtocolVersion::V1).agent_capabilities(AgentCapabilities::new()))
             },
             agent_client_protocol::on_receive_request!(),
         )
@@ -230,8 +227,7 @@ async fn measured(
 
 async fn updates(connection: &ConnectionTo<Agent>, count: &AtomicU64, mode: &str) -> Result<Value> {
     let open = session(connection).await?;
-    let value =
-        measured(connection, "upd", UPDATES, prompt(connection, open, format!("{UPDATES} {mode}"))).await?;
+    let value = measured(connection, "upd", UPDATES, prompt(connection, open, format!("{UPDATES} {mode}"))).await?;
     assert_eq!(count.load(Ordering::Relaxed), UPDATES, "lossless, and before the answer");
     Ok(value)
 }

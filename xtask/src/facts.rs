@@ -229,7 +229,7 @@ mod tests {
     #[track_caller]
     fn check(line: &str, expected: &[&str]) {
         let played: Played = serde_json::from_str(line).expect("a line of a client");
-        assert_eq!(lines(&played, "/work/here", false), expected);
+        assert_eq!(lines(&played, "/some/here", false), expected);
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
         check(r#"{"step":"x","error":-32602}"#, &["error -32602"]);
         check(r#"{"step":"x","error":"connection"}"#, &["error connection"]);
         check(
-            r#"{"step":"x","calls":[{"method":"fs/read_text_file","params":{"path":"/work/here/a"}}],"result":null}"#,
+            r#"{"step":"x","calls":[{"method":"fs/read_text_file","params":{"path":"/some/here/a"}}],"result":null}"#,
             &["call fs/read_text_file CWD/a", "{}"],
         );
         check(

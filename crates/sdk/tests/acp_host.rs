@@ -1,4 +1,6 @@
 //! The parts of a client's side, and the host made of them.
+//!
+//! Over 600 lines because the parts share one scripted agent and its scratch directory.
 
 #![cfg(target_os = "linux")]
 

@@ -139,11 +139,18 @@ fn drivers_that_hang_are_told_from_those_that_are_slow() {
         ("ignores-cancel", "DRV-CANCEL-001", "DRV-CANCEL-001"),
     ] {
         let scratch = tempfile::tempdir().expect("a scratch directory");
-        let mut request = request(&scratch, fault, &[case]);
+        // What is watched in invocations stands in the report with the one that it depends on.
+        let mut request = request(&scratch, fault, &[case, "DRV-OBS-003", "DRV-OBS-005"]);
         request.answer = Duration::from_secs(5);
         request.invocation = Duration::from_secs(5);
         request.cancel = Duration::from_secs(1);
-        assert_eq!(failed(&report(request)), [expected], "{fault}");
+        let report = report(request);
+        assert_eq!(failed(&report), [expected], "{fault}");
+        if expected == "DRV-INVOKE-001" {
+            let reasons =
+                report.requirements.iter().filter(|item| item.area == "obs").map(|item| item.reason.as_deref());
+            assert!(reasons.clone().all(|reason| reason == Some("blocked_by DRV-INVOKE-001")), "{fault}");
+        }
     }
 }
 

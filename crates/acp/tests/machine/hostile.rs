@@ -1,5 +1,7 @@
 //! Peers that do what no peer should: the matrix of adversarial inputs, against both ends.
 //!
+//! Over 600 lines because each hostile input is one row of one table that both ends are played against.
+//!
 //! Bounds are asserted by what the ends say they hold, never by time. `docs/hostile-peers.md` lists the reports behind these
 //! tests.
 

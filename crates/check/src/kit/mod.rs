@@ -115,7 +115,7 @@ pub async fn check_driver(
     }
     // What is watched in every session holds unless a session has shown otherwise.
     for requirement in REQUIREMENTS.iter().filter(|requirement| requirement.kind == ALWAYS && rig.shows(requirement)) {
-        let held = Found { outcome: rig.watched(requirement, &found), detail: String::new(), lines: Vec::new() };
+        let held = Found { outcome: watched(requirement, &found), detail: String::new(), lines: Vec::new() };
         found.entry(requirement.id).or_insert(held);
     }
     Ok(DriverReport::new(&rig, &found, fail_on, began.elapsed()))
@@ -129,6 +129,16 @@ fn blocker(requirement: &DriverRequirement, found: &BTreeMap<&'static str, Found
         Outcome::Skipped(_) | Outcome::Pass => None,
         _ => Some((*id).to_owned()),
     })
+}
+
+/// The outcome of a watched requirement that no session has broken.
+fn watched(requirement: &DriverRequirement, found: &BTreeMap<&'static str, Found>) -> Outcome {
+    let passed = |id: &&str| found.get(id).is_some_and(|found| found.outcome == Outcome::Pass);
+    match blocker(requirement, found) {
+        Some(root) => Outcome::Skipped(SkipReason::BlockedBy(root)),
+        None if requirement.depends.iter().all(passed) => Outcome::Pass,
+        None => Outcome::Skipped(SkipReason::NotExercised),
+    }
 }
 
 /// Turns the end of a case into what is reported, and charges a fault to the requirement that it breaks.

@@ -1,6 +1,5 @@
 //! The driver under test, and how each session starts it.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,9 +8,7 @@ use pintle_sdk::driver::{HelloResult, Permission};
 use pintle_sdk::process::{Environment, Ladder, Program, Shim};
 use pintle_wire::Digest;
 
-use super::Found;
 use super::catalog::{ALWAYS, DriverRequirement, id};
-use crate::judge::{Outcome, SkipReason};
 
 /// The largest input that the kit hands over, in bytes.
 pub const MAX_KIT_INPUT_BYTES: usize = 16 << 20;
@@ -92,27 +89,12 @@ impl Rig {
         cases.is_empty() || cases.iter().any(|case| case == requirement.id)
     }
 
-    /// What a chosen requirement depends on is tried as well: without it the chosen one says nothing.
+    /// What a chosen requirement depends on is tried as well: without it the chosen one says nothing. What is watched in
+    /// every session needs one to be watched in.
     fn leads_to_chosen(&self, requirement: &DriverRequirement) -> bool {
-        super::catalog::REQUIREMENTS
-            .iter()
-            .any(|other| self.chosen(other) && (other.depends.contains(&requirement.id) || other.kind == ALWAYS))
-            && requirement.id == id::HELLO
-            || super::catalog::REQUIREMENTS
-                .iter()
-                .any(|other| self.chosen(other) && other.depends.contains(&requirement.id))
-    }
-
-    /// The outcome of a watched requirement that no session has broken.
-    pub(super) fn watched(&self, requirement: &DriverRequirement, found: &BTreeMap<&'static str, Found>) -> Outcome {
-        let passed = |id: &str| found.get(id).is_some_and(|found| found.outcome == Outcome::Pass);
-        if requirement.depends.iter().all(|id| passed(id)) {
-            return Outcome::Pass;
-        }
-        match requirement.depends.iter().find_map(|id| found.get(id)).map(|found| &found.outcome) {
-            Some(Outcome::Fail) => Outcome::Skipped(SkipReason::BlockedBy(requirement.depends.concat())),
-            _ => Outcome::Skipped(SkipReason::NotExercised),
-        }
+        let is_hello = requirement.id == id::HELLO;
+        let mut chosen = super::catalog::REQUIREMENTS.iter().filter(|other| self.chosen(other));
+        chosen.any(|other| other.depends.contains(&requirement.id) || is_hello && other.kind == ALWAYS)
     }
 
     /// Everything that the driver asked for, as far as it may be approved here.

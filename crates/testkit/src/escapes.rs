@@ -7,7 +7,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::net::{AddressFamily, Protocol, SocketType, socket};
 use rustix::process::{Pid, Signal, kill_process};
@@ -66,7 +66,7 @@ pub fn child(words: &[String]) -> ! {
             let _ = rustix::process::setsid();
             // The one in between ends, so that nobody knows whose child the other one was.
             match start(&words[1..], Stdio::inherit(), true) {
-                Ok(()) => end(0),
+                Ok(_) => end(0),
                 Err(_) => end(1),
             }
         }
@@ -96,21 +96,23 @@ fn ready() {
 }
 
 /// Starts this program again. With `keep` the descriptor of the companion stream stays open in it.
-fn start(words: &[String], stdout: Stdio, keep: bool) -> io::Result<()> {
+fn start(words: &[String], stdout: Stdio, keep: bool) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(CHILD).args(words).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
     if !keep {
         command.process_group(0);
     }
-    command.spawn().map(drop)
+    command.spawn()
 }
 
-/// A process in a session of its own, whose parent is gone, and that has all that this one has. Waits until it runs.
+/// A process in a session of its own, whose parent is gone, and that has all that this one has. Waits until it runs, and
+/// until the one in between has ended, so that who counts the processes now finds none that is about to end.
 fn detach(what: &str) -> io::Result<String> {
     let (mut reader, writer) = io::pipe()?;
-    start(&["detach".to_owned(), what.to_owned()], writer.into(), true)?;
+    let mut between = start(&["detach".to_owned(), what.to_owned()], writer.into(), true)?;
     let mut line = [0; 6];
     reader.read_exact(&mut line)?;
+    between.wait()?;
     Ok(String::new())
 }
 
@@ -118,7 +120,7 @@ fn fork(count: usize) -> io::Result<String> {
     for number in 0..count {
         let (mut reader, writer) = io::pipe()?;
         start(&["hold".to_owned()], writer.into(), false)
-            .and_then(|()| reader.read_exact(&mut [0; 6]))
+            .and_then(|_| reader.read_exact(&mut [0; 6]))
             .map_err(|error| io::Error::other(format!("{number} of {count}: {error}")))?;
     }
     Ok(format!("{count} started"))

@@ -120,9 +120,16 @@ fn rollback_restores_every_byte_and_takes_only_ours_out_of_what_was_edited_since
 
 #[test]
 fn a_file_that_the_agent_would_drop_is_refused_and_nothing_else_is_written() {
-    for (text, code) in
-        [("\u{feff}{}", "byte order mark"), ("{\"a\":1,\"a\":2}", "stands twice"), ("{ // x\n}", "comment")]
-    {
+    for (text, code) in [
+        ("\u{feff}{}", "byte order mark"),
+        ("{\"hooks\":{},\"hooks\":{}}", "stands twice"),
+        ("{ // x\n}", "comment"),
+        ("{\"mine\":1}", "(member `mine`)"),
+        (
+            "{\"description\":\"\\ud800\"}",
+            "half a character, for which the agent drops the file whole (line 1, column 17)",
+        ),
+    ] {
         let home = Home::new();
         fs::write(home.path(".codex/hooks.json"), text).expect("writes");
         let before = home.files();
@@ -181,7 +188,9 @@ fn the_receipt_names_what_it_owns() {
 /// byte for byte when we leave.
 #[test]
 fn settings_of_every_kind() {
-    let keep: [&str; 12] = [
+    // Claude Code takes the last four, found out by running it.
+    let deep = format!("{{\"deep\":{}{}}}", "[".repeat(300), "]".repeat(300));
+    let keep: [&str; 17] = [
         "{\"a\":1}",
         "{\n  \"a\": 1\n}",
         "{\n\t\"a\": 1\n}\n",
@@ -194,12 +203,14 @@ fn settings_of_every_kind() {
         "{ \"mcpServers\": { \"mine\": { \"command\": \"x\" } } }",
         "{\"permissions\":{\"deny\":[\"x\"]}}",
         "{}\n",
-    ];
-    let refuse: [&str; 14] = [
-        "{\n // c\n \"a\":1\n}",
+        "",
         "\u{feff}{}",
         "{\"a\":1,\"a\":2}",
-        "{\"hooks\":{\"Stop\":[{\"x\":1,\"x\":2}]}}",
+        "{\"half\": \"\\ud83d\", \"huge\": -1e400}",
+        &deep,
+    ];
+    let refuse: [&str; 11] = [
+        "{\n // c\n \"a\":1\n}",
         "{\"a\":1,}",
         "{\"a\":",
         "[]",
@@ -234,6 +245,41 @@ fn settings_of_every_kind() {
         home.receipt(&["uninstall", "--agent", "claude", "--yes"]);
         assert_eq!(fs::read_to_string(&path).expect("reads"), text);
     }
+}
+
+/// Containers of the user's that are empty without us stay, after an install, an upgrade, a way back and forth; and
+/// where the user edited the file since, or the backups are gone, everything of the user's stays at least.
+#[test]
+fn what_was_there_before_us_stays() {
+    let own = "{ \"hooks\": { \"Stop\": [], \"UserPromptSubmit\": [ ] },\n  \"permissions\": {\"allow\": [ ]} }";
+    let home = Home::new();
+    let path = home.path(".claude/settings.json");
+    fs::create_dir_all(path.parent().expect("a folder")).expect("mkdir");
+    fs::write(&path, own).expect("writes");
+    let before = home.files();
+    let install = ["install", "--agent", "claude", "--yes"];
+    let uninstall = ["uninstall", "--agent", "claude", "--yes"];
+    home.receipt(&install);
+    home.receipt(&[&install[..], &["--strict"]].concat());
+    home.receipt(&uninstall);
+    assert_eq!(home.files(), before);
+    let receipt = home.receipt(&install);
+    home.receipt(&["rollback", "--yes", "--backup", receipt["backup"].as_str().expect("a backup")]);
+    assert_eq!(home.files(), before);
+    home.receipt(&install);
+    let text = fs::read_to_string(&path).expect("reads");
+    fs::write(&path, text.replacen('{', "{ \"since\": 1,", 1)).expect("writes");
+    home.receipt(&uninstall);
+    let left: Value = serde_json::from_slice(&fs::read(&path).expect("reads")).expect("JSON");
+    let expected = "{\"since\":1,\"hooks\":{\"Stop\":[],\"UserPromptSubmit\":[]},\"permissions\":{\"allow\":[]}}";
+    assert_eq!(left, serde_json::from_str::<Value>(expected).expect("JSON"));
+
+    home.receipt(&install);
+    fs::remove_dir_all(home.path("state/install-backups")).expect("removes");
+    home.receipt(&uninstall);
+    let left: Value = serde_json::from_slice(&fs::read(&path).expect("reads")).expect("JSON");
+    assert_eq!(left["since"], 1, "{left}");
+    assert!(!left.to_string().contains("pintle"), "{left}");
 }
 
 /// Section 8: a link stays a link, a mode stays a mode.

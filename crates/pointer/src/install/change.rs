@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use super::dialect::Dialect;
 use super::error::{EditError, EditFault};
 use super::json_edit::{Json, JsonDoc, Step};
 use super::{plugin, rules, toml_file};
@@ -133,6 +134,17 @@ impl Note {
     }
 }
 
+/// What a file was before our first edit of it, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// Nobody knows any more. What our leaving empties is taken for ours.
+    Unknown,
+    /// There was no file.
+    Missing,
+    /// This was its content.
+    Content(&'a [u8]),
+}
+
 /// A file after an edit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edited {
@@ -150,13 +162,13 @@ impl Target {
     pub fn install(&self, current: Option<&[u8]>) -> Result<Edited, EditError> {
         let mut bytes = current.map(<[u8]>::to_vec);
         if self.is_json() {
-            let mut doc = JsonDoc::parse(current.unwrap_or_default())?;
+            let mut doc = JsonDoc::parse(current.unwrap_or_default(), self.dialect())?;
             check_hooks(&doc)?;
             for change in &self.changes {
                 install_json(&mut doc, change, self.agent)?;
             }
             let untouched = current.is_some_and(|current| current.is_empty() && self.changes.is_empty());
-            bytes = if untouched { bytes } else { Some(doc.text().as_bytes().to_vec()) };
+            bytes = if untouched { bytes } else { Some(doc.to_bytes()) };
         } else {
             for change in &self.changes {
                 bytes = Some(match change {
@@ -170,26 +182,15 @@ impl Target {
         Ok(Edited { bytes, notes: Vec::new() })
     }
 
-    /// The file without anything of ours. `created` says that the file did not exist before we came: then it goes when
-    /// nothing is left in it.
+    /// The file without anything of ours. What `origin` has stays, an empty container of the user's too; a file that did
+    /// not exist goes when nothing is left in it; and where nothing but layout tells the result from the origin, its
+    /// bytes come back.
     ///
     /// # Errors
     /// As [`Self::install`].
-    pub fn uninstall(&self, current: &[u8], created: bool) -> Result<Edited, EditError> {
-        let mut notes = Vec::new();
+    pub fn uninstall(&self, current: &[u8], origin: Origin<'_>) -> Result<Edited, EditError> {
         if self.is_json() {
-            let mut doc = JsonDoc::parse(current)?;
-            let mut headers = 0;
-            for change in &self.changes {
-                uninstall_json(&mut doc, change, self.agent, &mut notes)?;
-                headers += usize::from(matches!(change, Change::Header { .. }));
-            }
-            let left = match doc.value(&[]) {
-                Some(Json::Map(members)) => members.len(),
-                _ => 0,
-            };
-            let gone = created && left <= headers;
-            return Ok(Edited { bytes: (!gone).then(|| doc.text().as_bytes().to_vec()), notes });
+            return self.uninstall_from_json(current, origin);
         }
         let mut bytes = Some(current.to_vec());
         for change in &self.changes {
@@ -201,8 +202,48 @@ impl Target {
                 _ => Some(before),
             };
         }
-        let gone = created && bytes.as_ref().is_some_and(|bytes| bytes.iter().all(u8::is_ascii_whitespace));
-        Ok(Edited { bytes: bytes.filter(|_| !gone), notes })
+        let left = bytes.as_deref().map(<[u8]>::trim_ascii_end);
+        let bytes = match origin {
+            Origin::Missing if left.is_some_and(<[u8]>::is_empty) => None,
+            // How a file ends is ours where we wrote behind it.
+            Origin::Content(before) if left == Some(before.trim_ascii_end()) => Some(before.to_vec()),
+            Origin::Missing | Origin::Content(_) | Origin::Unknown => bytes,
+        };
+        Ok(Edited { bytes, notes: Vec::new() })
+    }
+
+    fn uninstall_from_json(&self, current: &[u8], origin: Origin<'_>) -> Result<Edited, EditError> {
+        let mut notes = Vec::new();
+        let mut doc = JsonDoc::parse(current, self.dialect())?;
+        let before = match origin {
+            Origin::Content(bytes) => JsonDoc::parse(bytes, self.dialect()).ok().map(|doc| (doc, bytes)),
+            Origin::Missing | Origin::Unknown => None,
+        };
+        let before_doc = before.as_ref().map(|(doc, _)| doc);
+        for change in &self.changes {
+            uninstall_json(&mut doc, change, self.agent, before_doc, &mut notes)?;
+        }
+        let headers = || {
+            self.changes.iter().filter_map(|change| match change {
+                Change::Header { name, .. } => Some([Step::Member(name)]),
+                _ => None,
+            })
+        };
+        if let Some((before, bytes)) = &before {
+            let mut bare = doc.clone();
+            for header in headers().filter(|header| before.value(header).is_none()) {
+                bare.remove(&header)?;
+            }
+            if bare.differs_in_layout_only(before) {
+                return Ok(Edited { bytes: Some(bytes.to_vec()), notes });
+            }
+        }
+        let left = match doc.value(&[]) {
+            Some(Json::Map(members)) => members.len(),
+            _ => 0,
+        };
+        let gone = origin == Origin::Missing && left <= headers().count();
+        Ok(Edited { bytes: (!gone).then(|| doc.to_bytes()), notes })
     }
 
     /// Whether what we want is in the file: the least present of the changes.
@@ -214,8 +255,12 @@ impl Target {
         if self.install(Some(current))?.bytes.as_deref() == Some(current) {
             return Ok(Presence::Present);
         }
-        let without = self.uninstall(current, false)?.bytes;
+        let without = self.uninstall(current, Origin::Unknown)?.bytes;
         Ok(if without.as_deref() == Some(current) { Presence::Missing } else { Presence::Different })
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::of(self.agent, self.role)
     }
 
     fn is_json(&self) -> bool {
@@ -269,7 +314,7 @@ fn install_hook(
         doc.replace(&hook_path(event, *group, *inner), handler)?;
         // A second one would run us twice.
         for (group, inner) in ours.iter().skip(1).rev() {
-            take_out(doc, event, *group, *inner, &mut Vec::new())?;
+            take_out(doc, event, *group, *inner, None, &mut Vec::new())?;
         }
         return Ok(());
     }
@@ -279,21 +324,31 @@ fn install_hook(
             let group = Json::map([("hooks", Json::List(vec![handler.clone()]))]);
             match groups.iter().position(is_tombstone) {
                 None => doc.push(&["hooks", event], &group),
-                Some(at) => doc.replace(&[Step::Member("hooks"), Step::Member(event), Step::Item(at)], &group),
+                Some(at) => {
+                    let slot = [Step::Member("hooks"), Step::Member(event), Step::Item(at), Step::Member("hooks")];
+                    doc.push_into(&slot, handler)
+                }
             }
         }
     }
 }
 
-fn uninstall_json(doc: &mut JsonDoc, change: &Change, agent: Agent, notes: &mut Vec<Note>) -> Result<(), EditError> {
+/// `before` is the file as it was before our first edit, where that is known.
+fn uninstall_json(
+    doc: &mut JsonDoc,
+    change: &Change,
+    agent: Agent,
+    before: Option<&JsonDoc>,
+    notes: &mut Vec<Note>,
+) -> Result<(), EditError> {
     match change {
         Change::Hook { event, shape, .. } => {
             let ours = places(&groups(doc, event), *shape, agent);
             for (group, inner) in ours.iter().rev() {
-                take_out(doc, event, *group, *inner, notes)?;
+                take_out(doc, event, *group, *inner, before, notes)?;
             }
             if !ours.is_empty() {
-                prune(doc, &["hooks", event])?;
+                prune(doc, &["hooks", event], before)?;
             }
             Ok(())
         }
@@ -303,15 +358,19 @@ fn uninstall_json(doc: &mut JsonDoc, change: &Change, agent: Agent, notes: &mut 
                 return Ok(());
             }
             doc.remove(&steps)?;
-            prune(doc, &path[..path.len().saturating_sub(1)])
+            prune(doc, &path[..path.len().saturating_sub(1)], before)
         }
         Change::Item { path, text } => {
             let mut steps: Vec<Step<'_>> = path.iter().copied().map(Step::Member).collect();
             let listed = doc.value(&steps).and_then(|list| list.as_list().map(<[Json]>::to_vec)).unwrap_or_default();
             let Some(at) = listed.iter().position(|item| item.as_text() == Some(text)) else { return Ok(()) };
+            let was_there = before.and_then(|before| before.value(&steps));
+            if was_there.is_some_and(|list| list.as_list().is_some_and(|list| list.contains(&Json::text(*text)))) {
+                return Ok(());
+            }
             steps.push(Step::Item(at));
             doc.remove(&steps)?;
-            prune(doc, path)
+            prune(doc, path, before)
         }
         Change::Header { .. } | Change::TomlServer { .. } | Change::Rules { .. } | Change::File { .. } => Ok(()),
     }
@@ -323,6 +382,7 @@ fn take_out(
     event: &str,
     group: usize,
     inner: Option<usize>,
+    before: Option<&JsonDoc>,
     notes: &mut Vec<Note>,
 ) -> Result<(), EditError> {
     let base = [Step::Member("hooks"), Step::Member(event), Step::Item(group)];
@@ -331,20 +391,19 @@ fn take_out(
         .value(&[base[0], base[1], base[2], Step::Member("hooks")])
         .and_then(|list| list.as_list().map(<[Json]>::len))
         .unwrap_or(0);
-    if handlers > 1 {
-        if inner + 1 < handlers {
-            notes.push(Note::HandlersMovedUp);
-        }
-        return doc.remove(&[base[0], base[1], base[2], Step::Member("hooks"), Step::Item(inner)]);
+    if inner + 1 < handlers {
+        notes.push(Note::HandlersMovedUp);
     }
-    if group + 1 == groups(doc, event).len() {
+    // An empty group of the user's, into which ours went.
+    let was_empty = before.is_some_and(|before| groups(before, event).get(group).is_some_and(is_tombstone));
+    if handlers == 1 && group + 1 == groups(doc, event).len() && !was_empty {
         return doc.remove(&base);
     }
-    doc.replace(&base, &Json::map([("hooks", Json::List(Vec::new()))]))
+    doc.remove(&[base[0], base[1], base[2], Step::Member("hooks"), Step::Item(inner)])
 }
 
-/// Removes a container that our leaving has emptied, and the ones around it.
-fn prune(doc: &mut JsonDoc, path: &[&str]) -> Result<(), EditError> {
+/// Removes a container that our leaving has emptied, and the ones around it, but for those that were there before us.
+fn prune(doc: &mut JsonDoc, path: &[&str], before: Option<&JsonDoc>) -> Result<(), EditError> {
     for end in (1..=path.len()).rev() {
         let steps: Vec<Step<'_>> = path[..end].iter().copied().map(Step::Member).collect();
         let empty = match doc.value(&steps) {
@@ -352,7 +411,7 @@ fn prune(doc: &mut JsonDoc, path: &[&str]) -> Result<(), EditError> {
             Some(Json::List(items)) => items.is_empty(),
             _ => false,
         };
-        if !empty {
+        if !empty || before.is_some_and(|before| before.value(&steps).is_some()) {
             break;
         }
         doc.remove(&steps)?;

@@ -42,27 +42,62 @@ fn a_new_file_is_made_read_back_and_removed_for_every_agent() {
         assert_eq!(target.presence(Some(installed.as_bytes())), Ok(Presence::Present), "{path}");
         assert_eq!(edited(target.install(Some(installed.as_bytes()))), installed, "{path}: idempotent");
         assert_eq!(target.presence(None), Ok(Presence::Missing), "{path}");
-        let gone = target.uninstall(installed.as_bytes(), true).expect("uninstalls");
+        let gone = target.uninstall(installed.as_bytes(), Origin::Missing).expect("uninstalls");
         assert_eq!(gone.bytes, None, "{path}: nothing of it is left");
     }
 }
 
 #[test]
 fn a_users_own_settings_come_back_byte_for_byte() {
-    let json = "{\r\n\t\"theme\" : \"dark\",\r\n\t\"hooks\": {\r\n\t\t\"Stop\": [{ \"hooks\": [ {\"type\":\"command\",\
+    let json = "{\r\n\t\"hooks\": {\r\n\t\t\"Stop\": [{ \"hooks\": [ {\"type\":\"command\",\
                 \"command\":\"mine\"} ] }],\r\n\t\t\"SessionStart\": [\r\n\t\t\t{ \"hooks\": [] , \"matcher\":\"x\"}\
-                \r\n\t\t]\r\n\t},\r\n\t\"permissions\": {\"allow\": [\"Bash(ls)\"]}\r\n}";
+                \r\n\t\t]\r\n\t}\r\n}";
     for target in every_target().iter().filter(|target| target.is_json()) {
         let path = target.path.display();
         let installed = edited(target.install(Some(json.as_bytes())));
         assert!(installed.contains("pintle"), "{path}");
-        let mut back = edited(target.uninstall(installed.as_bytes(), false));
+        assert_eq!(edited(target.uninstall(installed.as_bytes(), Origin::Content(json.as_bytes()))), json, "{path}");
+        let mut back = edited(target.uninstall(installed.as_bytes(), Origin::Unknown));
         if let Some(Change::Header { .. }) = target.changes.first() {
-            // A member that the format asks for stays.
+            // A member that the format asks for stays where nobody knows whether it is ours.
             back = back.replace(",\r\n\t\"version\": 1", "");
         }
         assert_eq!(back, json, "{path}");
     }
+}
+
+/// What was there before we came and is empty without us stays; what we brought goes, whatever the user added since.
+#[test]
+fn empty_containers_of_the_user_stay() {
+    let check = |agent, before: &str, edit: (&str, &str), after: &str| {
+        let target = target(agent, TargetRole::Hooks);
+        let installed = edited(target.install(Some(before.as_bytes())));
+        let origin = Origin::Content(before.as_bytes());
+        assert_eq!(edited(target.uninstall(installed.as_bytes(), origin)), before);
+        let since = installed.replacen(edit.0, edit.1, 1);
+        assert_ne!(since, installed);
+        assert_eq!(edited(target.uninstall(since.as_bytes(), origin)), after);
+    };
+    check(
+        Agent::Claude,
+        "{\"hooks\": {\"Stop\": []}, \"permissions\": {\"allow\": [ ]}}",
+        ("{\"hooks\"", "{\"new\": 1, \"hooks\""),
+        "{\"new\": 1, \"hooks\": {\"Stop\": []}, \"permissions\": {\"allow\": []}}",
+    );
+    check(
+        Agent::Codex,
+        "{\"hooks\": {\"Stop\": [{\"hooks\": []}]}}",
+        ("{\"hooks\"", "{\"description\": \"x\", \"hooks\""),
+        "{\"description\": \"x\", \"hooks\": {\"Stop\": [{\"hooks\": []}]}}",
+    );
+    // A rule that the user had given before is the user's.
+    let allowed = "{\"permissions\": {\"allow\": [\"mcp__pintle-task__task_get\"]}}";
+    check(
+        Agent::Claude,
+        allowed,
+        ("{\"permissions\"", "{\"new\": 1, \"permissions\""),
+        &allowed.replacen('{', "{\"new\": 1, ", 1),
+    );
 }
 
 /// Ask 7: positional trust keys of the user's own hooks do not move, neither by installing nor by uninstalling.
@@ -76,8 +111,8 @@ fn the_users_own_hooks_keep_their_places() {
         "task hook --agent codex --on-error open --mcp\",\"timeout\":5}]},{\"hooks\":[{\"type\":\"command\",\"command\":\"b\"}]}]",
     );
     assert_ne!(with_more, installed);
-    let left = edited(target.uninstall(with_more.as_bytes(), false));
-    let doc = JsonDoc::parse(left.as_bytes()).expect("parses");
+    let left = edited(target.uninstall(with_more.as_bytes(), Origin::Unknown));
+    let doc = JsonDoc::parse(left.as_bytes(), target.dialect()).expect("parses");
     let stop = doc.value(&[Step::Member("hooks"), Step::Member("Stop")]).expect("stays");
     let commands: Vec<Option<&str>> = stop
         .as_list()
@@ -112,7 +147,7 @@ fn another_agents_hook_command_is_not_ours() {
                 {\"type\":\"command\",\"command\":\"echo task hook\"}]}]}}";
     let target = target(Agent::Codex, TargetRole::Hooks);
     assert_eq!(target.presence(Some(json.as_bytes())), Ok(Presence::Missing));
-    assert_eq!(edited(target.uninstall(json.as_bytes(), false)), json);
+    assert_eq!(edited(target.uninstall(json.as_bytes(), Origin::Unknown)), json);
 }
 
 /// Ask 35: every entry says how long the agent waits, in the agent's own unit.
@@ -184,6 +219,6 @@ fn a_hooks_member_of_another_shape_is_refused_with_its_name() {
 fn handlers_behind_ours_in_one_group_are_reported() {
     let json = "{\"hooks\":{\"Stop\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"/p task hook --agent codex\"},\
                 {\"type\":\"command\",\"command\":\"b\"}]}]}}";
-    let left = target(Agent::Codex, TargetRole::Hooks).uninstall(json.as_bytes(), false).expect("uninstalls");
+    let left = target(Agent::Codex, TargetRole::Hooks).uninstall(json.as_bytes(), Origin::Unknown).expect("uninstalls");
     assert_eq!(left.notes, [Note::HandlersMovedUp]);
 }

@@ -9,10 +9,20 @@ pub enum EditFault {
     Encoding,
     /// A byte order mark: Codex drops the whole file for it.
     Bom,
-    /// A comment: some agents take it, others drop the whole file.
+    /// A comment, for which the agent drops the whole file.
     Comment,
-    /// A member name twice.
+    /// A member name twice, for which the agent drops the whole file.
     DuplicateKey,
+    /// A comma behind the last member or item.
+    TrailingComma,
+    /// Half a surrogate pair.
+    LoneSurrogate,
+    /// A number that no double can hold.
+    HugeNumber,
+    /// More containers in one another than the agent reads, or than we edit.
+    TooDeep,
+    /// A member of the root for which the agent drops the file.
+    RootMember,
     /// Not JSON.
     Syntax,
     /// The root is not an object.
@@ -21,7 +31,7 @@ pub enum EditFault {
     Schema,
     /// Not TOML.
     TomlSyntax,
-    /// Lines end with LF here and with CRLF there.
+    /// Lines end with LF here and with CRLF there, and our table can only be edited together with others.
     MixedLineEnds,
     /// A marked block whose end is missing, so that nobody can say what is ours.
     RulesBlock,
@@ -38,6 +48,11 @@ impl EditFault {
             Self::Bom => "JSON_BOM",
             Self::Comment => "JSON_COMMENT",
             Self::DuplicateKey => "JSON_DUPLICATE_KEY",
+            Self::TrailingComma => "JSON_TRAILING_COMMA",
+            Self::LoneSurrogate => "JSON_LONE_SURROGATE",
+            Self::HugeNumber => "JSON_NUMBER",
+            Self::TooDeep => "JSON_TOO_DEEP",
+            Self::RootMember => "JSON_ROOT_MEMBER",
             Self::Syntax => "JSON_SYNTAX",
             Self::NotAnObject => "JSON_ROOT",
             Self::Schema => "HOOKS_SCHEMA_INVALID",
@@ -53,8 +68,13 @@ impl EditFault {
             Self::TooLarge => "the file is larger than a settings file can be",
             Self::Encoding => "the file is not UTF-8",
             Self::Bom => "the file begins with a byte order mark, for which the agent drops it whole",
-            Self::Comment => "the file has a comment, for which an agent may drop it whole",
-            Self::DuplicateKey => "a member name stands twice",
+            Self::Comment => "the file has a comment, for which the agent drops it whole",
+            Self::DuplicateKey => "a member name stands twice, for which the agent drops the file whole",
+            Self::TrailingComma => "a comma is followed by nothing, for which the agent drops the file whole",
+            Self::LoneSurrogate => "an escape is half a character, for which the agent drops the file whole",
+            Self::HugeNumber => "a number is too large, for which the agent drops the file whole",
+            Self::TooDeep => "values are nested deeper than the agent, or an edit, goes",
+            Self::RootMember => "the root has a member that the agent does not know, for which it drops the file whole",
             Self::Syntax => "the file is not JSON",
             Self::NotAnObject => "the file is not a JSON object",
             Self::Schema => "a member has another shape than the agent reads",

@@ -1,6 +1,7 @@
 //! What an earlier install left in a file: for a doctor, who compares it with what a new install would write.
 
-use super::change::{HookShape, is_ours};
+use super::change::{HookShape, TargetRole, is_ours};
+use super::dialect::Dialect;
 use super::error::EditError;
 use super::json_edit::{Json, JsonDoc, Step};
 use super::setup::MCP_SERVER;
@@ -31,7 +32,7 @@ impl Installed {
         if agent == Agent::Opencode {
             return Ok(plugin::command(bytes).map(|words| Self::of_words(words, true, 1)));
         }
-        let doc = JsonDoc::parse(bytes)?;
+        let doc = JsonDoc::parse(bytes, Dialect::of(agent, TargetRole::Hooks))?;
         let Some(Json::Map(events)) = doc.value(&[Step::Member("hooks")]) else { return Ok(None) };
         let mut found: Option<Self> = None;
         for (_, groups) in &events {
@@ -85,7 +86,7 @@ pub fn installed_server(agent: Agent, bytes: &[u8]) -> Result<Option<Vec<String>
         return toml_file::server(bytes);
     }
     let list = if agent == Agent::Opencode { "mcp" } else { "mcpServers" };
-    let doc = JsonDoc::parse(bytes)?;
+    let doc = JsonDoc::parse(bytes, Dialect::of(agent, TargetRole::Mcp))?;
     let Some(server) = doc.value(&[Step::Member(list), Step::Member(MCP_SERVER)]) else { return Ok(None) };
     let words = |value: Option<&Json>| match value {
         Some(Json::Text(program)) => vec![program.clone()],
@@ -98,8 +99,8 @@ pub fn installed_server(agent: Agent, bytes: &[u8]) -> Result<Option<Vec<String>
 }
 
 /// Whether a settings file switches every hook off, and by which member.
-pub fn hooks_switch(bytes: &[u8]) -> Option<&'static str> {
-    let doc = JsonDoc::parse(bytes).ok()?;
+pub fn hooks_switch(agent: Agent, bytes: &[u8]) -> Option<&'static str> {
+    let doc = JsonDoc::parse(bytes, Dialect::of(agent, TargetRole::Hooks)).ok()?;
     let is = |path: &[Step<'_>], value: bool| doc.value(path) == Some(Json::bool(value));
     if is(&[Step::Member("disableAllHooks")], true) {
         return Some("disableAllHooks");
@@ -187,8 +188,8 @@ mod tests {
 
     #[test]
     fn the_switches_are_found() {
-        assert_eq!(hooks_switch(br#"{"disableAllHooks":true}"#), Some("disableAllHooks"));
-        assert_eq!(hooks_switch(br#"{"hooksConfig":{"enabled":false}}"#), Some("hooksConfig.enabled"));
-        assert_eq!(hooks_switch(br#"{"disableAllHooks":false}"#), None);
+        assert_eq!(hooks_switch(Agent::Claude, br#"{"disableAllHooks":true}"#), Some("disableAllHooks"));
+        assert_eq!(hooks_switch(Agent::Gemini, br#"{"hooksConfig":{"enabled":false}}"#), Some("hooksConfig.enabled"));
+        assert_eq!(hooks_switch(Agent::Claude, br#"{"disableAllHooks":false}"#), None);
     }
 }

@@ -1,18 +1,19 @@
 //! Edits of a JSON file that move no byte which is not ours: key order, indentation, line ends and the end of the file
 //! stay as the user has them.
 //!
-//! The file is read by the strict scan first. What an agent would drop whole (a byte order mark, comments, a repeated
-//! member) is refused and not repaired: repairing it would switch on hooks that the user never ran (section 8).
+//! The file is read as its agent reads it ([`Dialect`]). What the agent would drop whole is refused and not repaired:
+//! repairing it would switch on hooks that the user never ran (section 8).
 
 use std::ops::Range;
 
-use pintle_wire::{JsonErrorClass, JsonReason, Profile, ScanLimits, scan};
-
+use super::dialect::Dialect;
 use super::error::{EditError, EditFault};
+use super::json_text::{Id, Kind, Tree, last_comment, squeezed, unescape};
 
 /// Over this a settings file is not edited.
 pub const SETTINGS_MAX_BYTES: usize = 4 << 20;
-const SETTINGS_MAX_DEPTH: usize = 128;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A JSON value of ours, with its members in the order in which they are written.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,29 +91,18 @@ pub enum Step<'a> {
 /// A parsed file and its text.
 #[derive(Clone, Debug)]
 pub struct JsonDoc {
+    dialect: Dialect,
+    has_byte_order_mark: bool,
     text: String,
-    root: Node,
+    tree: Tree,
     style: Style,
 }
 
+/// Where a member or an item stands, its name included, and the comma behind it.
 #[derive(Clone, Debug)]
-struct Node {
+struct Place {
     span: Range<usize>,
-    kind: Kind,
-}
-
-#[derive(Clone, Debug)]
-enum Kind {
-    Scalar,
-    List(Vec<Node>),
-    Map(Vec<Member>),
-}
-
-#[derive(Clone, Debug)]
-struct Member {
-    name: String,
-    start: usize,
-    value: Node,
+    comma: Option<usize>,
 }
 
 /// How the file is laid out, as far as its first lines tell.
@@ -129,44 +119,59 @@ impl JsonDoc {
     /// Reads a file. An empty one, or one of white space, reads as `{}` with the layout that agents write themselves.
     ///
     /// # Errors
-    /// [`EditFault`] for what the strict scan refuses, and where the root is not an object.
-    pub fn parse(bytes: &[u8]) -> Result<Self, EditError> {
+    /// [`EditFault`] for what `dialect` does not take, with line and column, and where the root is not an object.
+    pub fn parse(bytes: &[u8], dialect: Dialect) -> Result<Self, EditError> {
         if bytes.len() > SETTINGS_MAX_BYTES {
             return Err(EditError::new(EditFault::TooLarge));
         }
-        if bytes.starts_with(b"\xef\xbb\xbf") {
+        let without = bytes.strip_prefix(BYTE_ORDER_MARK);
+        if without.is_some() && !dialect.byte_order_mark {
             return Err(EditError::new(EditFault::Bom));
         }
         if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Self::parse(b"{}\n");
+            return Self::read("{}\n".to_owned(), false, dialect);
         }
-        let limits = ScanLimits { max_bytes: SETTINGS_MAX_BYTES, max_depth: SETTINGS_MAX_DEPTH };
-        let text = scan(bytes, Profile::DriverRpc, limits).map_err(|e| {
-            let fault = match (&e.class, &e.reason) {
-                (JsonErrorClass::Encoding, _) => EditFault::Encoding,
-                (_, JsonReason::DuplicateName) => EditFault::DuplicateKey,
-                _ if comment_at(bytes, e.offset) => EditFault::Comment,
-                _ => EditFault::Syntax,
-            };
-            EditError::at(fault, e.line, e.column)
+        let bytes_of_text = without.unwrap_or(bytes);
+        let text = str::from_utf8(bytes_of_text).map_err(|e| {
+            let before = String::from_utf8_lossy(&bytes_of_text[..e.valid_up_to()]);
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            EditError::at(EditFault::Encoding, before.matches('\n').count() + 1, column)
         })?;
-        let text = text.as_str().to_owned();
-        let root = Parser { text: &text, at: 0 }.document();
-        if !matches!(root.kind, Kind::Map(_)) {
-            return Err(EditError::new(EditFault::NotAnObject));
-        }
-        let style = Style::of(&text, &root);
-        Ok(Self { text, root, style })
+        Self::read(text.to_owned(), without.is_some(), dialect)
     }
 
-    /// The text, edits included.
+    fn read(text: String, has_byte_order_mark: bool, dialect: Dialect) -> Result<Self, EditError> {
+        let tree = Tree::read(&text, &dialect)?;
+        let Kind::Map(members) = &tree.node(Tree::ROOT).kind else {
+            return Err(EditError::new(EditFault::NotAnObject));
+        };
+        let stranger = members.iter().find(|one| !dialect.root.is_empty() && !dialect.root.contains(&&*one.name));
+        if let Some(stranger) = stranger {
+            return Err(EditError::member(EditFault::RootMember, Some(&stranger.name)));
+        }
+        let style = Style::of(&text, &tree);
+        Ok(Self { dialect, has_byte_order_mark, text, tree, style })
+    }
+
+    /// The text, edits included, without a byte order mark.
     pub fn text(&self) -> &str {
         &self.text
     }
 
+    /// The file, edits included.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mark = if self.has_byte_order_mark { BYTE_ORDER_MARK } else { b"" };
+        [mark, self.text.as_bytes()].concat()
+    }
+
+    /// Whether both hold the same tokens and comments in the same order, whatever white space is between them.
+    pub fn differs_in_layout_only(&self, other: &Self) -> bool {
+        squeezed(&self.text) == squeezed(&other.text)
+    }
+
     /// The value at a path, if there is one.
     pub fn value(&self, path: &[Step<'_>]) -> Option<Json> {
-        self.node(path).map(|node| self.to_json(node))
+        self.find(path).map(|id| self.to_json(id))
     }
 
     /// Sets a member, replacing its value or adding it behind the last one; objects on the way are created.
@@ -175,28 +180,21 @@ impl JsonDoc {
     /// [`EditFault::Schema`] where something on the way is not an object.
     pub fn set(&mut self, path: &[&str], value: &Json) -> Result<(), EditError> {
         let steps: Vec<Step<'_>> = path.iter().copied().map(Step::Member).collect();
-        if let Some(node) = self.node(&steps) {
-            if self.to_json(node) == *value {
-                return Ok(());
-            }
-            let depth_indent = self.line_indent(node.span.start);
-            let rendered = self.style.render(value, &depth_indent);
-            return self.splice(node.span.clone(), &rendered);
+        if self.find(&steps).is_some() {
+            return self.replace(&steps, value);
         }
         let Some((last, parents)) = path.split_last() else { return Ok(()) };
-        let (depth, node) = self.deepest(parents);
-        let Kind::Map(members) = &node.kind else {
+        let (depth, id) = self.deepest(parents);
+        if !matches!(self.tree.node(id).kind, Kind::Map(_)) {
             return Err(EditError::member(EditFault::Schema, parents.get(depth.saturating_sub(1)).copied()));
-        };
+        }
         let mut value = value.clone();
         let mut name = *last;
         for parent in parents[depth..].iter().rev() {
             value = Json::Map(vec![(name.to_owned(), value)]);
             name = parent;
         }
-        let places = members.iter().map(|member| member.start..member.value.span.end).collect();
-        let (span, places) = (node.span.clone(), places);
-        self.append(span, places, Some(name), &value)
+        self.append(id, Some(name), &value)
     }
 
     /// Adds an item behind the last one of the array at `path`, which is created where it is missing.
@@ -205,14 +203,24 @@ impl JsonDoc {
     /// [`EditFault::Schema`] where something on the way is not an object, or the value there is not an array.
     pub fn push(&mut self, path: &[&str], value: &Json) -> Result<(), EditError> {
         let steps: Vec<Step<'_>> = path.iter().copied().map(Step::Member).collect();
-        let Some(node) = self.node(&steps) else {
+        if self.find(&steps).is_none() {
             return self.set(path, &Json::List(vec![value.clone()]));
-        };
-        let Kind::List(items) = &node.kind else {
-            return Err(EditError::member(EditFault::Schema, path.last().copied()));
-        };
-        let places = items.iter().map(|item| item.span.clone()).collect();
-        self.append(node.span.clone(), places, None, value)
+        }
+        self.push_into(&steps, value)
+    }
+
+    /// Adds an item behind the last one of an array that exists; a missing one changes nothing.
+    ///
+    /// # Errors
+    /// [`EditFault::Schema`] where the value there is not an array.
+    pub fn push_into(&mut self, path: &[Step<'_>], value: &Json) -> Result<(), EditError> {
+        let Some(id) = self.find(path) else { return Ok(()) };
+        if !matches!(self.tree.node(id).kind, Kind::List(_)) {
+            let name =
+                path.iter().rev().find_map(|step| if let Step::Member(name) = step { Some(*name) } else { None });
+            return Err(EditError::member(EditFault::Schema, name));
+        }
+        self.append(id, None, value)
     }
 
     /// Replaces the value at a path that exists; a missing one changes nothing.
@@ -220,139 +228,184 @@ impl JsonDoc {
     /// # Errors
     /// None that a caller can cause; the edited text is parsed again as every edit is.
     pub fn replace(&mut self, path: &[Step<'_>], value: &Json) -> Result<(), EditError> {
-        let Some(node) = self.node(path) else { return Ok(()) };
-        if self.to_json(node) == *value {
+        let Some(id) = self.find(path) else { return Ok(()) };
+        if self.to_json(id) == *value {
             return Ok(());
         }
-        let rendered = self.style.render(value, &self.line_indent(node.span.start));
-        self.splice(node.span.clone(), &rendered)
+        let span = self.tree.node(id).span.clone();
+        let rendered = self.style.render(value, &self.line_indent(span.start));
+        self.splice(span, &rendered)
     }
 
-    /// Removes the member or item at a path, with its comma; a missing one changes nothing.
+    /// Removes the member or item at a path, with its comma; a missing one changes nothing. Comments around it stay.
     ///
     /// # Errors
     /// As [`Self::replace`].
     pub fn remove(&mut self, path: &[Step<'_>]) -> Result<(), EditError> {
         let Some((last, parents)) = path.split_last() else { return Ok(()) };
-        let Some(parent) = self.node(parents) else { return Ok(()) };
-        let (places, index): (Vec<Range<usize>>, _) = match (&parent.kind, last) {
-            (Kind::Map(members), Step::Member(name)) => (
-                members.iter().map(|member| member.start..member.value.span.end).collect(),
-                members.iter().position(|member| member.name == *name),
-            ),
-            (Kind::List(items), Step::Item(index)) => {
-                (items.iter().map(|item| item.span.clone()).collect(), Some(*index).filter(|at| *at < items.len()))
-            }
+        let Some(parent) = self.find(parents) else { return Ok(()) };
+        let places = self.places(parent);
+        let index = match (&self.tree.node(parent).kind, last) {
+            (Kind::Map(members), Step::Member(name)) => members.iter().rposition(|member| member.name == *name),
+            (Kind::List(items), Step::Item(index)) => Some(*index).filter(|at| *at < items.len()),
             _ => return Ok(()),
         };
         let Some(index) = index else { return Ok(()) };
-        let gone = match (index.checked_sub(1), places.get(index + 1)) {
-            (Some(before), _) => places[before].end..places[index].end,
-            (None, Some(next)) => places[index].start..next.start,
-            (None, None) => parent.span.start + 1..parent.span.end - 1,
-        };
-        self.splice(gone, "")
+        let inside = self.tree.node(parent).span.start + 1..self.tree.node(parent).span.end - 1;
+        let own = &places[index];
+        let from = index.checked_sub(1).map_or(inside.start, |before| places[before].span.end);
+        let until = places.get(index + 1).map_or(inside.end, |next| next.span.start);
+        let comment_before = last_comment(&self.text, from..own.span.start).is_some();
+        let comment_behind = last_comment(&self.text, own.span.end..until).is_some();
+        match (own.comma, places.get(index + 1)) {
+            (_, None) if index == 0 && !comment_before && !comment_behind => self.splice(inside, ""),
+            (Some(_), Some(next)) if index == 0 && !comment_before && !comment_behind => {
+                self.splice(own.span.start..next.span.start, "")
+            }
+            (Some(comma), _) => self.splice(self.with_its_line(&inside, own.span.start, comma + 1), ""),
+            (None, _) => {
+                let gone = self.with_its_line(&inside, own.span.start, own.span.end);
+                // The comma of the one before: nothing follows it any more. First, since what is behind it moves.
+                let comma = index.checked_sub(1).and_then(|before| places[before].comma);
+                let Some(comma) = comma else { return self.splice(gone, "") };
+                let between = self.text[comma + 1..gone.start].to_owned();
+                self.splice(comma..gone.end, &between)
+            }
+        }
     }
 
-    fn append(
-        &mut self,
-        span: Range<usize>,
-        places: Vec<Range<usize>>,
-        name: Option<&str>,
-        value: &Json,
-    ) -> Result<(), EditError> {
+    /// `start..end` with the white space in front; but for what keeps a line comment in front from taking in what is
+    /// behind.
+    fn with_its_line(&self, inside: &Range<usize>, start: usize, end: usize) -> Range<usize> {
+        let from = self.text[inside.start..start].trim_ascii_end().len() + inside.start;
+        let line_ends = self.text[end..].trim_start_matches([' ', '\t', '\r']).starts_with('\n');
+        let behind_a_comment = last_comment(&self.text, self.line_start(from)..from) == Some(from);
+        if !behind_a_comment || line_ends {
+            return from..end;
+        }
+        let rest = &self.text[end..];
+        start..end + (rest.len() - rest.trim_start_matches([' ', '\t']).len())
+    }
+
+    fn append(&mut self, container: Id, name: Option<&str>, value: &Json) -> Result<(), EditError> {
+        let span = self.tree.node(container).span.clone();
+        let close = span.end - 1;
         let own_indent = self.line_indent(span.start);
+        let inner = if self.style.one_line { String::new() } else { format!("{own_indent}{}", self.style.indent) };
+        let newline = self.style.newline;
+        let places = self.places(container);
         let Some(last) = places.last() else {
-            let inner = if self.style.one_line { String::new() } else { format!("{own_indent}{}", self.style.indent) };
-            let (before, after) = if self.style.one_line {
-                (String::new(), String::new())
-            } else {
-                (format!("{}{inner}", self.style.newline), format!("{}{own_indent}", self.style.newline))
-            };
+            let comment = last_comment(&self.text, span.start + 1..close);
             let rendered = self.style.render_member(name, value, &inner);
-            return self.splice(span.start + 1..span.end - 1, &format!("{before}{rendered}{after}"));
+            let (from, tail) = match comment {
+                Some(end) if self.text[end..close].contains('\n') => (end..end, String::new()),
+                Some(end) => (end..end, format!("{newline}{own_indent}")),
+                None if self.style.one_line => (span.start + 1..close, String::new()),
+                None => (span.start + 1..close, format!("{newline}{own_indent}")),
+            };
+            let head =
+                if self.style.one_line && comment.is_none() { String::new() } else { format!("{newline}{inner}") };
+            return self.splice(from, &format!("{head}{rendered}{tail}"));
         };
         // The white space in front of the last one, which is how this container sets its items.
-        let from = self.text[..last.start].rfind(|c: char| !c.is_ascii_whitespace()).map_or(0, |at| at + 1);
-        let gap = self.text[from..last.start].to_owned();
+        let from = self.text[..last.span.start].rfind(|c: char| !c.is_ascii_whitespace()).map_or(0, |at| at + 1);
+        let gap = self.text[from..last.span.start].to_owned();
         let spread = gap.contains('\n');
+        let end = last.comma.map_or(last.span.end, |comma| comma + 1);
+        let comment = last_comment(&self.text, end..close);
         let inner = if spread { gap.rsplit('\n').next().unwrap_or_default().to_owned() } else { own_indent };
-        let gap = if places.len() == 1 && gap.is_empty() && !self.style.one_line { " ".to_owned() } else { gap };
-        let rendered = if spread || !self.style.one_line {
-            self.style.render_member(name, value, &inner)
+        let gap = if comment.is_some() && !spread {
+            format!("{newline}{inner}")
+        } else if places.len() == 1 && gap.is_empty() && !self.style.one_line {
+            " ".to_owned()
         } else {
-            self.style.render_member(name, value, "")
+            gap
         };
-        let end = last.end;
-        self.splice(end..end, &format!(",{gap}{rendered}"))
+        let rendered = self.style.render_member(name, value, if self.style.one_line && !spread { "" } else { &inner });
+        let at = comment.unwrap_or(end);
+        if last.comma.is_some() {
+            return self.splice(at..at, &format!("{gap}{rendered},"));
+        }
+        let between = self.text[end..at].to_owned();
+        self.splice(end..at, &format!(",{between}{gap}{rendered}"))
     }
 
     fn splice(&mut self, span: Range<usize>, with: &str) -> Result<(), EditError> {
         let mut text = self.text.clone();
         text.replace_range(span, with);
-        let edited = Self::parse(text.as_bytes())?;
-        self.text = edited.text;
-        self.root = edited.root;
+        self.tree = Tree::read(&text, &self.dialect)?;
+        self.text = text;
         Ok(())
     }
 
-    fn node(&self, path: &[Step<'_>]) -> Option<&Node> {
-        path.iter().try_fold(&self.root, |node, step| match (&node.kind, step) {
-            (Kind::Map(members), Step::Member(name)) => {
-                members.iter().find(|member| member.name == *name).map(|member| &member.value)
-            }
-            (Kind::List(items), Step::Item(index)) => items.get(*index),
+    fn places(&self, container: Id) -> Vec<Place> {
+        let place = |start: usize, value: Id| {
+            let node = self.tree.node(value);
+            Place { span: start..node.span.end, comma: node.comma }
+        };
+        match &self.tree.node(container).kind {
+            Kind::Map(members) => members.iter().map(|member| place(member.start, member.value)).collect(),
+            Kind::List(items) => items.iter().map(|item| place(self.tree.node(*item).span.start, *item)).collect(),
+            Kind::Scalar => Vec::new(),
+        }
+    }
+
+    fn find(&self, path: &[Step<'_>]) -> Option<Id> {
+        path.iter().try_fold(Tree::ROOT, |id, step| match (&self.tree.node(id).kind, step) {
+            (Kind::Map(_), Step::Member(name)) => self.tree.member(id, name),
+            (Kind::List(items), Step::Item(index)) => items.get(*index).copied(),
             _ => None,
         })
     }
 
     /// How far along `path` there is something, and what.
-    fn deepest(&self, path: &[&str]) -> (usize, &Node) {
-        let mut node = &self.root;
+    fn deepest(&self, path: &[&str]) -> (usize, Id) {
+        let mut id = Tree::ROOT;
         for (depth, name) in path.iter().enumerate() {
-            let Kind::Map(members) = &node.kind else { return (depth, node) };
-            let Some(member) = members.iter().find(|member| member.name == *name) else { return (depth, node) };
-            node = &member.value;
+            let Some(value) = self.tree.member(id, name) else { return (depth, id) };
+            id = value;
         }
-        (path.len(), node)
+        (path.len(), id)
     }
 
-    fn to_json(&self, node: &Node) -> Json {
-        match &node.kind {
+    /// At most [`SETTINGS_MAX_DEPTH`](super::dialect::SETTINGS_MAX_DEPTH) calls deep.
+    fn to_json(&self, id: Id) -> Json {
+        match &self.tree.node(id).kind {
             Kind::Scalar => {
-                let text = &self.text[node.span.clone()];
+                let text = &self.text[self.tree.node(id).span.clone()];
                 if text.starts_with('"') { Json::Text(unescape(text)) } else { Json::Plain(text.to_owned()) }
             }
-            Kind::List(items) => Json::List(items.iter().map(|item| self.to_json(item)).collect()),
+            Kind::List(items) => Json::List(items.iter().map(|item| self.to_json(*item)).collect()),
             Kind::Map(members) => {
-                Json::Map(members.iter().map(|member| (member.name.clone(), self.to_json(&member.value))).collect())
+                Json::Map(members.iter().map(|member| (member.name.clone(), self.to_json(member.value))).collect())
             }
         }
     }
 
     /// The indentation of the line that holds `at`.
     fn line_indent(&self, at: usize) -> String {
-        let start = self.text[..at].rfind('\n').map_or(0, |at| at + 1);
-        self.text[start..].chars().take_while(|c| *c == ' ' || *c == '\t').collect()
+        self.text[self.line_start(at)..].chars().take_while(|c| *c == ' ' || *c == '\t').collect()
+    }
+
+    fn line_start(&self, at: usize) -> usize {
+        self.text[..at].rfind('\n').map_or(0, |at| at + 1)
     }
 }
 
 impl Style {
-    fn of(text: &str, root: &Node) -> Self {
+    fn of(text: &str, tree: &Tree) -> Self {
         let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let root = tree.node(Tree::ROOT);
         let first = match &root.kind {
             Kind::Map(members) => members.first(),
-            _ => None,
+            Kind::Scalar | Kind::List(_) => None,
         };
         let indent = first
             .and_then(|member| text[..member.start].rsplit_once('\n'))
             .map(|(_, indent)| indent.to_owned())
             .filter(|indent| !indent.is_empty() && indent.chars().all(|c| c == ' ' || c == '\t'));
         let one_line = first.is_some() && !text[root.span.clone()].contains('\n');
-        let tight = first.is_some_and(|member| {
-            let value = member.value.span.start;
-            text[..value].ends_with(':')
-        });
+        let tight = first.is_some_and(|member| text[..tree.node(member.value).span.start].ends_with(':'));
         let indent = indent.unwrap_or_else(|| "  ".to_owned());
         Self { newline, indent, one_line, colon: if tight { ":" } else { ": " } }
     }
@@ -384,114 +437,8 @@ impl Style {
     }
 }
 
-/// Reads what the strict scan has accepted, for the places of things. It cannot fail and goes at most as deep as the
-/// scan allowed.
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl Parser<'_> {
-    fn document(mut self) -> Node {
-        self.space();
-        self.value()
-    }
-
-    fn value(&mut self) -> Node {
-        let start = self.at;
-        let kind = match self.peek() {
-            b'{' => Kind::Map(self.members()),
-            b'[' => Kind::List(self.items()),
-            b'"' => {
-                self.string();
-                Kind::Scalar
-            }
-            _ => {
-                let rest = &self.text.as_bytes()[self.at..];
-                let len = rest.iter().position(|b| matches!(b, b',' | b']' | b'}') || b.is_ascii_whitespace());
-                self.at += len.unwrap_or(rest.len());
-                Kind::Scalar
-            }
-        };
-        Node { span: start..self.at, kind }
-    }
-
-    fn members(&mut self) -> Vec<Member> {
-        let mut members = Vec::new();
-        self.at += 1;
-        self.space();
-        while self.peek() == b'"' {
-            let start = self.at;
-            self.string();
-            let name = unescape(&self.text[start..self.at]);
-            self.space();
-            self.at += 1;
-            self.space();
-            members.push(Member { name, start, value: self.value() });
-            self.space();
-            if self.peek() != b',' {
-                break;
-            }
-            self.at += 1;
-            self.space();
-        }
-        self.at += 1;
-        members
-    }
-
-    fn items(&mut self) -> Vec<Node> {
-        let mut items = Vec::new();
-        self.at += 1;
-        self.space();
-        while !matches!(self.peek(), b']' | 0) {
-            items.push(self.value());
-            self.space();
-            if self.peek() != b',' {
-                break;
-            }
-            self.at += 1;
-            self.space();
-        }
-        self.at += 1;
-        items
-    }
-
-    fn string(&mut self) {
-        self.at += 1;
-        loop {
-            match self.peek() {
-                b'\\' => self.at += 2,
-                b'"' | 0 => break,
-                _ => self.at += 1,
-            }
-        }
-        self.at += 1;
-    }
-
-    fn space(&mut self) {
-        while self.peek().is_ascii_whitespace() {
-            self.at += 1;
-        }
-    }
-
-    /// The next byte; 0 at the end, which no accepted text holds.
-    fn peek(&self) -> u8 {
-        self.text.as_bytes().get(self.at).copied().unwrap_or(0)
-    }
-}
-
 fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-fn unescape(quoted: &str) -> String {
-    serde_json::from_str(quoted).unwrap_or_default()
-}
-
-/// Whether what the scan stumbled over is a comment, as some agents allow and others do not.
-fn comment_at(bytes: &[u8], offset: usize) -> bool {
-    let rest = bytes.get(offset..).unwrap_or_default();
-    rest.starts_with(b"//") || rest.starts_with(b"/*")
 }
 
 #[cfg(test)]

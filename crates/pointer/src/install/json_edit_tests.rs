@@ -1,8 +1,13 @@
+use super::super::TargetRole;
 use super::*;
+use crate::Agent;
+
+/// An agent that reads comments, commas at the end and whatever else.
+const LENIENT: Dialect = Dialect::of(Agent::Opencode, TargetRole::Mcp);
 
 #[track_caller]
 fn check(before: &str, edit: impl FnOnce(&mut JsonDoc) -> Result<(), EditError>, after: &str) {
-    let mut doc = JsonDoc::parse(before.as_bytes()).expect("parses");
+    let mut doc = JsonDoc::parse(before.as_bytes(), LENIENT).expect("parses");
     edit(&mut doc).expect("edits");
     assert_eq!(doc.text(), after);
 }
@@ -53,7 +58,7 @@ fn what_was_added_is_removed_without_a_trace() {
     for before in
         ["{}\n", "{\n  \"a\": 1\n}\n", "{\"a\":[1,2]}", "{\n\t\"hooks\": {\n\t\t\"Stop\": [\n\t\t\t{}\n\t\t]\n\t}\n}\n"]
     {
-        let mut doc = JsonDoc::parse(before.as_bytes()).expect("parses");
+        let mut doc = JsonDoc::parse(before.as_bytes(), LENIENT).expect("parses");
         doc.set(&["new", "deep"], &group()).expect("sets");
         doc.push(&["list"], &group()).expect("pushes");
         doc.remove(&[Step::Member("list")]).expect("removes");
@@ -91,7 +96,7 @@ fn names_and_strings_with_escapes_are_met_and_written() {
 #[test]
 fn a_file_that_the_agent_would_drop_is_refused_and_named() {
     let check = |bytes: &[u8], fault: EditFault, code: &str| {
-        let error = JsonDoc::parse(bytes).expect_err("refused");
+        let error = JsonDoc::parse(bytes, Dialect::of(Agent::Codex, TargetRole::Hooks)).expect_err("refused");
         assert_eq!(error.fault(), fault);
         assert_eq!(error.fault().code(), code);
     };
@@ -99,16 +104,47 @@ fn a_file_that_the_agent_would_drop_is_refused_and_named() {
     check(b"{\n  // mine\n  \"a\": 1\n}", EditFault::Comment, "JSON_COMMENT");
     check(b"{\"hooks\":{},\"hooks\":{}}", EditFault::DuplicateKey, "JSON_DUPLICATE_KEY");
     check(b"{\"a\":1", EditFault::Syntax, "JSON_SYNTAX");
-    check(b"{\"a\":1,}", EditFault::Syntax, "JSON_SYNTAX");
+    check(b"{\"hooks\":{},}", EditFault::TrailingComma, "JSON_TRAILING_COMMA");
+    check(b"{\"mine\":1}", EditFault::RootMember, "JSON_ROOT_MEMBER");
     check(b"[]", EditFault::NotAnObject, "JSON_ROOT");
     check(b"{\"a\":\"\xff\"}", EditFault::Encoding, "JSON_ENCODING");
 }
 
 #[test]
 fn a_value_of_another_shape_on_the_way_is_not_overwritten() {
-    let mut doc = JsonDoc::parse(b"{\"hooks\": []}").expect("parses");
+    let mut doc = JsonDoc::parse(b"{\"hooks\": []}", LENIENT).expect("parses");
     assert_eq!(doc.push(&["hooks", "Stop"], &group()).expect_err("refused").fault(), EditFault::Schema);
-    let mut doc = JsonDoc::parse(b"{\"hooks\": {\"Stop\": {}}}").expect("parses");
+    let mut doc = JsonDoc::parse(b"{\"hooks\": {\"Stop\": {}}}", LENIENT).expect("parses");
     assert_eq!(doc.push(&["hooks", "Stop"], &group()).expect_err("refused").fault(), EditFault::Schema);
     assert_eq!(doc.text(), "{\"hooks\": {\"Stop\": {}}}");
+}
+
+#[test]
+fn comments_stay_where_they_are() {
+    let set = |doc: &mut JsonDoc| doc.set(&["ours"], &Json::number(2));
+    check("{ // mine\n}", set, "{ // mine\n  \"ours\": 2\n}");
+    check("{\n  \"a\": 1 // of a\n}", set, "{\n  \"a\": 1, // of a\n  \"ours\": 2\n}");
+    check("{\n  \"a\": 1, // of a\n}", set, "{\n  \"a\": 1, // of a\n  \"ours\": 2,\n}");
+    check("{\"a\": 1 /* of a */}", set, "{\"a\": 1, /* of a */\n\"ours\": 2}");
+    let remove = |doc: &mut JsonDoc| doc.remove(&[Step::Member("ours")]);
+    for without in ["{ // mine\n}", "{\n  \"a\": 1 // of a\n}", "{\n  \"a\": 1, // of a\n}"] {
+        let mut doc = JsonDoc::parse(without.as_bytes(), LENIENT).expect("parses");
+        set(&mut doc).expect("sets");
+        check(doc.text(), remove, without);
+    }
+    check("{ // mine\n \"ours\": 2, \"b\": 3 }", remove, "{ // mine\n \"b\": 3 }");
+    check("{\"ours\": 2, // of b\n\"b\": 3}", remove, "{ // of b\n\"b\": 3}");
+}
+
+#[test]
+fn a_byte_order_mark_stays_where_the_agent_reads_one() {
+    let mut doc = JsonDoc::parse(b"\xef\xbb\xbf{}\n", LENIENT).expect("parses");
+    doc.set(&["a"], &Json::number(1)).expect("sets");
+    assert_eq!(doc.to_bytes(), b"\xef\xbb\xbf{\n  \"a\": 1\n}\n");
+}
+
+/// Of two members of one name JavaScript sees the last.
+#[test]
+fn the_last_of_two_names_counts() {
+    check(r#"{"a":{"x":1},"a":{}}"#, |doc| doc.set(&["a", "y"], &Json::number(2)), r#"{"a":{"x":1},"a":{"y":2}}"#);
 }

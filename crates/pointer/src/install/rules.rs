@@ -35,9 +35,12 @@ context, not a request: the user's newest message decides.
 
 pub(super) fn install(current: Option<&[u8]>, text: &str) -> Result<Vec<u8>, EditError> {
     let before = utf8(current.unwrap_or_default())?;
-    let newline = if before.contains("\r\n") { "\r\n" } else { "\n" };
+    let found = find(before)?;
+    // Of a block that is there its own line ends: what stands in front of it may end in half of one.
+    let like = found.map_or(before, |(start, end)| &before[start..end]);
+    let newline = if like.contains("\r\n") { "\r\n" } else { "\n" };
     let block = format!("{RULES_BEGIN}\n{}\n{RULES_END}\n", text.trim_end()).replace('\n', newline);
-    let after = match find(before)? {
+    let after = match found {
         Some((start, end)) => format!("{}{block}{}", &before[..start], &before[end..]),
         None if before.is_empty() => block,
         None => {

@@ -6,7 +6,8 @@ use std::path::Path;
 use pintle_wire::{Digest, to_canonical};
 use serde_json::{Map, Value};
 
-use super::change::{HookShape, places};
+use super::change::{HookShape, TargetRole, places};
+use super::dialect::Dialect;
 use super::error::EditError;
 use super::json_edit::{Json, JsonDoc, Step};
 use super::toml_file;
@@ -64,7 +65,7 @@ impl TrustStatus {
 /// # Errors
 /// [`EditError`] where the file cannot be read as JSON.
 pub fn codex_trust_entries(path: &Path, hooks_json: &[u8]) -> Result<Vec<TrustEntry>, EditError> {
-    let doc = JsonDoc::parse(hooks_json)?;
+    let doc = JsonDoc::parse(hooks_json, Dialect::of(Agent::Codex, TargetRole::Hooks))?;
     let mut entries = Vec::new();
     for (event, label, has_matcher) in EVENTS {
         let groups = doc

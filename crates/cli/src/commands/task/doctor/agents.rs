@@ -60,7 +60,7 @@ pub(super) fn check(
         ..probe
     };
     check_presence(&setup, surroundings, report);
-    if let Some(switch) = hooks_switch(&bytes) {
+    if let Some(switch) = hooks_switch(agent, &bytes) {
         report.add(
             Finding::fail(agent, "hooks_off", format!("`{}` switches every hook off ({switch})", hooks.path.display()))
                 .step(format!("take {switch} out of that file")),

@@ -4,6 +4,7 @@
 //! are found, the diff is shown and the question asked.
 
 mod find;
+mod origin;
 mod show;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -145,14 +146,13 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, CommandError> {
     } else {
         args.agents.iter().copied().filter_map(Host::of).collect()
     };
-    let created = created_files(home)?;
+    let backups = settings::list_backups(&RealFs, &backups(home)).map_err(|e| settings_error(&e))?;
     let plans: Vec<Plan> = hosts
         .iter()
         .flat_map(|host| surroundings.setup(host.agent(), "pintle", false, true, true).targets(&surroundings.dirs))
         .map(|target| {
-            let was_created = created.contains(&target.path);
             plan(target, |target, bytes| match bytes {
-                Some(bytes) => target.uninstall(bytes, was_created),
+                Some(bytes) => origin::of(target, bytes, &backups).uninstall(target, bytes),
                 None => Ok(Edited { bytes: None, notes: Vec::new() }),
             })
         })
@@ -187,7 +187,7 @@ pub(super) fn rollback(args: &RollbackArgs) -> Result<Exit, CommandError> {
             }
             // The user has edited it since: take out what is ours, and leave the rest.
             match current {
-                Some(current) => target.uninstall(current, file.created),
+                Some(current) => origin::before_ours(target, before.as_deref()).uninstall(target, current),
                 None => Ok(Edited { bytes: None, notes: Vec::new() }),
             }
         }));
@@ -318,14 +318,6 @@ fn finish(receipt: &Value, hosts: &[Host], consent: &Consent) -> Result<Exit, Co
         show::receipt(receipt, &steps)?;
     }
     Ok(Exit::Ok)
-}
-
-/// Files that did not exist before an install of ours, by the backups.
-fn created_files(home: &Home) -> Result<Vec<PathBuf>, CommandError> {
-    let backups = settings::list_backups(&RealFs, &backups(home)).map_err(|e| settings_error(&e))?;
-    let installs = backups.into_iter().filter(|(_, backup)| backup.action == "install");
-    let files = installs.flat_map(|(_, backup)| backup.files);
-    Ok(files.filter(|file| file.created).map(|file| file.path).collect())
 }
 
 /// Where the backups are.

@@ -4,6 +4,8 @@ mod commands;
 mod config;
 mod error;
 mod exit;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod sys;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

@@ -84,6 +84,71 @@ fn malformed_input_on_every_command() {
     }
 }
 
+/// Part 4: a panic of the hook, before it has written anything and after, is exit code 1, one line without a word of
+/// the input, and no output; the record is whole, and the next prompt works.
+#[test]
+fn a_panic_of_the_hook_breaks_nothing() {
+    let mut world = World::new();
+    world.prompt("s-1");
+    for (place, revision) in [("hook", 1), ("hook, written", 2)] {
+        world.variables = vec![("PINTLE_TEST_PANIC", place.to_owned()), ("RUST_BACKTRACE", "full".to_owned())];
+        for options in [&[][..], &["--on-error", "open"], &["--compat-exit2"]] {
+            let args = [&["task", "hook", "--agent", "claude"], options].concat();
+            let input = world.hook_input("s-1", "UserPromptSubmit");
+            let (stdout, stderr) = world.fails(&args, &input, 1);
+            assert_eq!((stdout.as_str(), stderr.lines().count()), ("", 1), "{place}: {stderr}");
+            assert!(stderr.starts_with("pintle: stopped by a fault of its own at "), "{stderr}");
+            assert!(!stderr.contains("s-1") && !stderr.contains("asked for"), "{stderr}");
+        }
+        world.variables.clear();
+        let revision = if revision == 1 { 1 } else { 4 };
+        assert_eq!(world.state("s-1")["revision"], json!(revision), "{place}");
+    }
+    world.prompt("s-1");
+    assert_eq!(world.state("s-1")["revision"], json!(5));
+}
+
+/// Item 31: a home that is reached through a link is a home.
+#[cfg(unix)]
+#[test]
+fn a_home_behind_a_link() {
+    let world = World::new();
+    std::os::unix::fs::symlink(world.path("home"), world.path("link")).expect("links");
+    let run = |args: &[&str], input: &str| {
+        let mut command = world.command(&[&["task"], args].concat());
+        command.env("HOME", world.path("link")).env_remove("XDG_STATE_HOME");
+        let mut child = command.spawn().expect("starts");
+        let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+        let output = child.wait_with_output().expect("ends");
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let context = run(&["hook", "--agent", "claude"], &world.hook_input("s-1", "UserPromptSubmit"));
+    assert!(context.contains("TASK_POINTER_V2_BOOTSTRAP"), "{context}");
+    run(&["set", TEXT, "--session", "s-1"], "");
+    assert!(run(&["show", "s-1"], "").contains("Goal: x"));
+    fs::create_dir(world.path("home/.claude")).expect("mkdir");
+    run(&["install", "--agent", "claude", "--yes"], "");
+    assert!(fs::read_to_string(world.path("home/.claude/settings.json")).expect("written").contains("task hook"));
+    run(&["uninstall", "--agent", "claude", "--yes"], "");
+    assert!(!world.path("home/.claude/settings.json").exists());
+}
+
+/// A writer without end gets an answer and a closed pipe, and costs no more memory than the limit.
+#[test]
+fn an_endless_stdin_ends() {
+    let world = World::new();
+    for (args, code) in
+        [(&["task", "hook", "--agent", "claude"][..], 1), (&["task", "publish"], 2), (&["task", "import"], 1)]
+    {
+        let mut child = world.spawn(args);
+        let mut stdin = child.stdin.take().expect("piped");
+        while stdin.write_all(&[b'x'; 65536]).is_ok() {}
+        let output = child.wait_with_output().expect("ends");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// A prompt of a megabyte is a prompt; 17 MiB are over the limit.
 #[test]
 fn long_prompts() {

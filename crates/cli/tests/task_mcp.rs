@@ -30,7 +30,11 @@ impl World {
     }
 
     async fn client(&self, words: &[&str]) -> Client {
-        let mut command = tokio::process::Command::from(self.command(words));
+        self.client_of(self.command(words)).await
+    }
+
+    async fn client_of(&self, command: std::process::Command) -> Client {
+        let mut command = tokio::process::Command::from(command);
         let mut child = command.kill_on_drop(true).spawn().expect("the binary starts");
         let streams = (child.stdout.take().expect("piped"), child.stdin.take().expect("piped"));
         let service = ClientConfig::default().serve(streams).await.expect("the server answers");
@@ -182,6 +186,23 @@ async fn the_session_variable_of_the_server_does_not_count() {
     let client = Client { service, child };
     let (ok, receipt) = client.call("task_publish", publish("the-new-one", "ABSENT", 0, "x")).await;
     assert!(ok, "{receipt}");
+    client.end().await;
+}
+
+/// A panic in one call is an error of that call; the server lives on.
+#[tokio::test]
+async fn a_panic_in_a_call_does_not_end_the_server() {
+    let world = World::new();
+    let mut command = world.command(&["mcp"]);
+    command.env("PINTLE_TEST_PANIC", "mcp");
+    let client = world.client_of(command).await;
+    for _ in 0..2 {
+        let arguments = json!({"session_id": "s-1"}).as_object().expect("an object").clone();
+        let call = client.service.call_tool(CallToolRequestParams::new("task_get").with_arguments(arguments));
+        let error = call.await.expect_err("an error of the call").to_string();
+        assert!(error.contains("a fault of this server") && !error.contains("asked for"), "{error}");
+    }
+    assert_eq!(client.service.list_all_tools().await.expect("it lives").len(), 3);
     client.end().await;
 }
 

@@ -82,6 +82,7 @@ pub(super) fn hook(args: &HookArgs, program: &OsStr) -> Result<Exit, CommandErro
 }
 
 fn answer(args: &HookArgs, program: &OsStr) -> HostOutput {
+    super::panic_if_asked("hook");
     let agent = args.agent.unwrap_or(Agent::Generic);
     let bytes = stdin::read(HOOK_INPUT_MAX_BYTES, HOOK_STDIN_WAIT).map(|input| input.bytes).unwrap_or_default();
     let set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -154,6 +155,7 @@ impl Call<'_> {
     fn write(&self, event: Event<'_>) -> HookOutcome {
         let applied = self.store.lock(self.session(), HOOK_LOCK_WAIT).and_then(|mut locked| {
             let answer = locked.apply(event, fresh()?)?;
+            super::panic_if_asked("hook, written");
             Ok((answer, locked))
         });
         match applied {

@@ -43,6 +43,9 @@ pub(crate) struct GcArgs {
     /// Only say what would be removed.
     #[arg(long)]
     dry_run: bool,
+    /// Print lines, or one JSON object per session.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
 }
 
 /// A time that people write as `30d`.
@@ -164,13 +167,22 @@ pub(super) fn gc(args: &GcArgs) -> Result<Exit, CommandError> {
         let mut random = || fresh().map(|fresh| fresh.random).unwrap_or_default();
         let collected =
             store.collect(before, args.dry_run, &mut random).map_err(|error| failed("state", error.full_message()))?;
-        let verb = if args.dry_run { "would remove" } else { "removed" };
-        let line = |session: &SessionId| format!("{verb} {session}\n");
-        text.extend(collected.removed.iter().map(line));
-        for (session, reason) in &collected.kept {
-            kept += 1;
-            text.push_str(&format!("kept {session}: failed to {reason}\n"));
-        }
+        let verb = if args.dry_run { "would_remove" } else { "removed" };
+        let line = |session: &SessionId, action: &str, reason: Option<&str>| match (args.format, reason) {
+            (Format::Json, _) => {
+                let object = serde_json::json!({"session_id": session.as_str(), "action": action, "reason": reason,
+                    "root": root.display().to_string()});
+                format!("{object}\n")
+            }
+            (Format::Human, None) => format!("{} {session}\n", action.replace('_', " ")),
+            (Format::Human, Some(reason)) => format!("{action} {session}: failed to {reason}\n"),
+        };
+        text.extend(collected.removed.iter().map(|session| line(session, verb, None)));
+        kept += collected.kept.len();
+        text.extend(collected.kept.iter().map(|(session, reason)| line(session, "kept", Some(reason))));
+    }
+    if text.is_empty() && args.format == Format::Human {
+        text.push_str("nothing is that old\n");
     }
     print(&text)?;
     Ok(if kept == 0 { Exit::Ok } else { Exit::Failed })

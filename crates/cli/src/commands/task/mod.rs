@@ -108,10 +108,26 @@ fn parse_and_run(words: &[OsString], program: &OsStr) -> Exit {
     }
 }
 
-/// A panic is exit code 1 here: the panic's own message has gone to standard error, and nothing to standard output.
+/// A panic is exit code 1 here, with one line on standard error and nothing on standard output. The line has the place
+/// and not the panic's own message, which may quote a pointer text.
 fn guarded(body: impl FnOnce() -> Exit) -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line())).unwrap_or_default();
+        let _ = writeln!(io::stderr().lock(), "pintle: stopped by a fault of its own{place}; please report it");
+    }));
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Exit::Failed).into()
 }
+
+/// Lets a test see what a panic does to a whole process. Not in a program that is shipped: those have no debug assertions.
+#[cfg(debug_assertions)]
+fn panic_if_asked(place: &str) {
+    if std::env::var_os("PINTLE_TEST_PANIC").is_some_and(|asked| asked == place) {
+        panic!("asked for in {place}");
+    }
+}
+
+#[cfg(not(debug_assertions))]
+const fn panic_if_asked(_place: &str) {}
 
 /// Runs a parsed command. `program` is the word by which this process was started.
 pub(crate) fn run(command: &TaskCommand, program: &OsStr) -> Exit {

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use pintle_pointer::{Observed, Pointer, PublishRequest, SessionId, TaskRecord};
+use pintle_pointer::{Observed, Pointer, PublishRequest, SessionId, TaskRecord, success_receipt};
 use pintle_store::RealFs;
 use pintle_store::pointer::{Listed, PUBLISH_LOCK_WAIT, PointerStore, host_name};
 
 use super::list::listed;
 use super::publish::{Refused, publish_locked, publish_over};
 use super::roots::{Where, meant_session, parse_session, root_with};
-use super::{REFUSED, failed, print};
+use super::{Format, REFUSED, failed, print};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -31,6 +31,9 @@ pub(crate) struct AdoptArgs {
     /// Clear the session that it is taken from.
     #[arg(long = "move")]
     moving: bool,
+    /// Print for people, or the receipt of the publish.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
 }
 
 /// Options of `send`.
@@ -54,15 +57,21 @@ pub(crate) struct SendArgs {
 
 /// Copies text and task id into another session by an ordinary publish.
 pub(super) fn adopt(args: &AdoptArgs) -> Result<Exit, CommandError> {
-    take_over(&args.place, &args.from, args.session.as_deref(), args.moving, "adopted")
+    take_over(&args.place, &args.from, args.session.as_deref(), args.moving, ("adopted", args.format))
 }
 
 /// The same for `import --from`: what a fork does with the task of its parent.
 pub(super) fn copy(place: &Where, from: &str, session: Option<&str>) -> Result<Exit, CommandError> {
-    take_over(place, from, session, false, "imported")
+    take_over(place, from, session, false, ("imported", Format::Human))
 }
 
-fn take_over(place: &Where, from: &str, session: Option<&str>, moving: bool, verb: &str) -> Result<Exit, CommandError> {
+fn take_over(
+    place: &Where,
+    from: &str,
+    session: Option<&str>,
+    moving: bool,
+    (verb, format): (&str, Format),
+) -> Result<Exit, CommandError> {
     let (from_root, from) = named(place, from)?;
     let (root, session) = meant_session(place, session)?;
     if (&from_root, &from) == (&root, &session) {
@@ -80,7 +89,10 @@ fn take_over(place: &Where, from: &str, session: Option<&str>, moving: bool, ver
             refusal(&refused).hint(format!("session {session} has the task; session {from} keeps its own"))
         })?;
     }
-    print(&format!("{verb}: session {session}, revision {}, from session {from}\n", state.revision))?;
+    print(&match format {
+        Format::Human => format!("{verb}: session {session}, revision {}, from session {from}\n", state.revision),
+        Format::Json => format!("{}\n", success_receipt(&state)),
+    })?;
     Ok(Exit::Ok)
 }
 

@@ -100,6 +100,18 @@ pub(super) fn publish_request(
 
 /// Publishes on a session whose lock is held, and notes it in history and sidecar.
 pub(super) fn publish_locked(locked: &mut LockedSession<'_>, request: &PublishRequest) -> Result<State, Refused> {
+    let (state, warning) = publish_and_note(locked, request)?;
+    if let Some(warning) = warning {
+        warn(&warning);
+    }
+    Ok(state)
+}
+
+/// The same, with what the user should be told.
+fn publish_and_note(
+    locked: &mut LockedSession<'_>,
+    request: &PublishRequest,
+) -> Result<(State, Option<String>), Refused> {
     match locked.apply(Event::Publish(request), fresh()?)? {
         Answer::Published => {}
         Answer::Refused(refusal) => {
@@ -117,13 +129,12 @@ pub(super) fn publish_locked(locked: &mut LockedSession<'_>, request: &PublishRe
     // Convenience only: the publish stands whatever becomes of these.
     let _ = locked.add_to_history(&state);
     let mut meta = locked.meta();
-    if locked.is_lock_degraded() && !std::mem::replace(&mut meta.lock_warned, true) {
-        warn(&degraded_lock(locked.root()));
-    }
+    let untold = locked.is_lock_degraded() && !std::mem::replace(&mut meta.lock_warned, true);
+    let warning = untold.then(|| degraded_lock(locked.root()));
     meta.published |= state.pointer.task().is_some();
     meta.last_used_unix_s = now_unix_seconds();
     let _ = locked.save_meta(&meta);
-    Ok(state)
+    Ok((state, warning))
 }
 
 /// Publishes `target` on whatever is stored: the compare-and-swap of a person, who looks and writes under one lock.
@@ -150,5 +161,37 @@ fn check_session_variable(agent: Option<Agent>, session: &SessionId) -> Result<(
             format!("the request is for another session than {variable} names; use the block of this session"),
         )),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use pintle_pointer::{PointerText, Task, TaskId};
+    use pintle_testkit::faulty::FaultyFs;
+
+    use super::*;
+
+    /// Item 17: a publish where the file system has no locks succeeds, and tells its user once per session.
+    #[test]
+    fn a_file_system_without_locks_is_told_once() {
+        let fs = FaultyFs::new();
+        let store = PointerStore::new(&fs, "/home/tasks");
+        let session: SessionId = "s-1".parse().expect("legal id");
+        drop(store.lock(&session, Duration::ZERO).expect("the folder is made"));
+        let told = [1, 2, 3].map(|revision| {
+            // A publish opens the lock file first, then locks it.
+            fs.fail_at(fs.ops() + 2, io::ErrorKind::Unsupported);
+            let mut locked = store.lock(&session, Duration::ZERO).expect("a lock file stands in");
+            let text = PointerText::publish("Goal: x").expect("legal");
+            let target = Pointer::Clean(Task { id: TaskId::from_random([1; 16]), text });
+            let expected = locked.observed().expectation().expect("readable");
+            let request = PublishRequest { session_id: session.clone(), expected, target };
+            let (state, warning) = publish_and_note(&mut locked, &request).expect("published");
+            assert_eq!(state.revision.get(), revision);
+            warning.is_some_and(|warning| warning.contains("`/home/tasks` has no locks"))
+        });
+        assert_eq!(told, [true, false, false]);
     }
 }

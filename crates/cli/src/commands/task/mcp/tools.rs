@@ -41,6 +41,7 @@ impl Tools {
     }
 
     fn call(&self, name: &str, arguments: JsonObject) -> Result<String, Refused> {
+        crate::commands::task::panic_if_asked("mcp");
         match name {
             GET => self.get(&arguments),
             CLEAR => self.publish(clear_request(arguments)?),

@@ -420,7 +420,8 @@ fn schema_two_is_upgraded_by_the_first_write() {
 fn old_sessions_are_collected_on_request() {
     let world = World::new();
     world.prompt("s-1");
-    assert_eq!(world.ok(&["task", "gc", "--older-than", "1d"], ""), "");
+    assert_eq!(world.ok(&["task", "gc", "--older-than", "1d"], ""), "nothing is that old\n");
+    assert_eq!(world.ok(&["task", "gc", "--older-than", "1d", "--format", "json"], ""), "");
     let path = world.path("state/pintle/tasks/s-1");
     for file in ["meta.json", "state.json"] {
         let text = fs::read_to_string(path.join(file)).expect("read");
@@ -429,6 +430,9 @@ fn old_sessions_are_collected_on_request() {
         fs::write(path.join(file), if file == "meta.json" { "{}".to_owned() } else { old }).expect("write");
     }
     assert_eq!(world.ok(&["task", "gc", "--older-than", "1d", "--dry-run"], ""), "would remove s-1\n");
+    let line = world.ok(&["task", "gc", "--older-than", "1d", "--dry-run", "--format", "json"], "");
+    let line: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!((&line["session_id"], &line["action"]), (&json!("s-1"), &json!("would_remove")));
     assert!(path.exists());
     assert_eq!(world.ok(&["task", "gc", "--older-than", "1d"], ""), "removed s-1\n");
     assert!(!path.exists());

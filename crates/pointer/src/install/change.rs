@@ -213,6 +213,10 @@ impl Target {
     }
 
     fn uninstall_from_json(&self, current: &[u8], origin: Origin<'_>) -> Result<Edited, EditError> {
+        if current.trim_ascii().is_empty() {
+            let bytes = (origin != Origin::Missing).then(|| current.to_vec());
+            return Ok(Edited { bytes, notes: Vec::new() });
+        }
         let mut notes = Vec::new();
         let mut doc = JsonDoc::parse(current, self.dialect())?;
         let before = match origin {

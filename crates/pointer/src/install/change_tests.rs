@@ -66,6 +66,17 @@ fn a_users_own_settings_come_back_byte_for_byte() {
     }
 }
 
+#[test]
+fn an_empty_file_is_empty_again() {
+    for target in every_target().iter().filter(|target| target.is_json()) {
+        for empty in ["", "\n", " \r\n"] {
+            assert_eq!(target.presence(Some(empty.as_bytes())), Ok(Presence::Missing));
+            let installed = edited(target.install(Some(empty.as_bytes())));
+            assert_eq!(edited(target.uninstall(installed.as_bytes(), Origin::Content(empty.as_bytes()))), empty);
+        }
+    }
+}
+
 /// What was there before we came and is empty without us stays; what we brought goes, whatever the user added since.
 #[test]
 fn empty_containers_of_the_user_stay() {

@@ -87,6 +87,7 @@ pub(crate) fn run_if_asked(args: &[OsString]) -> Option<ExitCode> {
     }
     let words = &args[2..];
     let program = args[0].as_os_str();
+    say_panics_in_one_line();
     // Hooks run at every prompt: they do without the argument parser, whose table takes longer to build than the whole
     // rest of their work. What the fast reader does not know goes to the parser, for its messages.
     Some(guarded(|| match fast::parse(words) {
@@ -108,13 +109,16 @@ fn parse_and_run(words: &[OsString], program: &OsStr) -> Exit {
     }
 }
 
-/// A panic is exit code 1 here, with one line on standard error and nothing on standard output. The line has the place
-/// and not the panic's own message, which may quote a pointer text.
-fn guarded(body: impl FnOnce() -> Exit) -> ExitCode {
+/// Lets a panic say one line on standard error: the place and not its own message, which may quote a pointer text.
+fn say_panics_in_one_line() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line())).unwrap_or_default();
         let _ = writeln!(io::stderr().lock(), "pintle: stopped by a fault of its own{place}; please report it");
     }));
+}
+
+/// A panic is exit code 1 here, with nothing on standard output.
+fn guarded(body: impl FnOnce() -> Exit) -> ExitCode {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Exit::Failed).into()
 }
 

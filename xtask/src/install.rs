@@ -4,8 +4,10 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 /// Why a peer cannot run here.
 pub enum Missing {
@@ -44,6 +46,22 @@ impl Places {
 /// The word after `name`.
 pub fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1)).copied()
+}
+
+/// Runs that go on at once. They mostly wait, for time limits and for each other's ends.
+const AT_ONCE: usize = 2;
+
+/// Does `work` on each of `items`, a few at once, and returns what came of each in their order.
+pub fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let queue = Mutex::new(items.into_iter().enumerate());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || std::iter::from_fn(next).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
+    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(run)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// A program on the official Rust SDK.
@@ -201,5 +219,17 @@ impl Tally {
     pub fn end(self) -> std::process::ExitCode {
         println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped);
         if self.failed == 0 { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::side_by_side;
+
+    #[test]
+    fn results_keep_the_order_of_the_items() {
+        let items: Vec<u32> = (0..100).collect();
+        assert_eq!(side_by_side(items.clone(), |item| item), items);
+        assert!(side_by_side(Vec::<u32>::new(), |item| item).is_empty());
     }
 }

@@ -81,21 +81,41 @@ const AGENTS: [(&str, Install); 3] = [
     ("python-sdk-agent", |places| install::python_program(places, "agent.py")),
 ];
 
+/// One play of a file of steps: a client and an agent, if both could be installed.
+struct Game {
+    title: String,
+    /// The peer that exceptions are for.
+    name: &'static str,
+    file: &'static str,
+    programs: Result<(Vec<String>, Vec<String>), Missing>,
+}
+
 /// Plays all, or the one named with `--only`.
 pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     let places = Places::new(root, words);
     let only = install::option(words, "--only");
     let chosen = |name: &str| only.is_none_or(|only| only == name);
+    let mock = [places.pintle.display().to_string(), "mock".to_owned(), "agent".to_owned()].to_vec();
+    // One after the other: two that install the same thing would be in each other's way.
+    let clients = CLIENTS.iter().filter(|(name, _)| chosen(name)).map(|(name, client)| Game {
+        title: format!("{name} with our mock agent"),
+        name,
+        file: "scenarios.toml",
+        programs: client(&places).map(|client| (client, mock.clone())),
+    });
+    let agents = AGENTS.iter().filter(|(name, _)| chosen(name)).map(|(name, agent)| Game {
+        title: format!("our client with {name}"),
+        name,
+        file: "agents.toml",
+        programs: ours(&places).and_then(|client| Ok((client, agent(&places)?))),
+    });
+    let results = install::side_by_side(clients.chain(agents).collect(), |game: Game| {
+        let played = game.programs.and_then(|(client, agent)| play(&places, game.name, game.file, &client, &agent));
+        (game.title, played)
+    });
     let mut tally = Tally::default();
-    for (name, client) in CLIENTS.iter().filter(|(name, _)| chosen(name)) {
-        let mock = ["mock", "agent"].map(str::to_owned);
-        let agent = [&[places.pintle.display().to_string()][..], &mock].concat();
-        let played = client(&places).and_then(|client| play(&places, name, "scenarios.toml", &client, &agent));
-        tally.note(&format!("{name} with our mock agent"), played);
-    }
-    for (name, agent) in AGENTS.iter().filter(|(name, _)| chosen(name)) {
-        let played = agent(&places).and_then(|agent| play(&places, name, "agents.toml", &ours(&places)?, &agent));
-        tally.note(&format!("our client with {name}"), played);
+    for (title, played) in results {
+        tally.note(&title, played);
     }
     tally.end()
 }

@@ -56,17 +56,22 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     let places = Places::new(root, words);
     let only = install::option(words, "--only");
     let bless = words.contains(&"--bless");
+    let chosen = PEERS.iter().filter(|peer| only.is_none_or(|name| name == peer.name));
+    // One after the other: two that install the same thing would be in each other's way.
+    let ready: Vec<_> = chosen.map(|peer| (peer, (peer.install)(&places))).collect();
+    let results = install::side_by_side(ready, |(peer, command)| {
+        (peer.name, command.and_then(|command| check(&places, peer.name, &command, bless)))
+    });
     let mut tally = Tally::default();
-    for peer in PEERS.iter().filter(|peer| only.is_none_or(|name| name == peer.name)) {
-        tally.note(&format!("peer {}", peer.name), check(&places, peer, bless));
+    for (name, result) in results {
+        tally.note(&format!("peer {name}"), result);
     }
     tally.end()
 }
 
-fn check(places: &Places, peer: &Peer, bless: bool) -> Result<String, Missing> {
-    let command = (peer.install)(places)?;
-    let report = pintle_check(places, peer.name, &command)?;
-    let path = places.root.join("interop/expected").join(format!("{}.toml", peer.name));
+fn check(places: &Places, name: &str, command: &[String], bless: bool) -> Result<String, Missing> {
+    let report = pintle_check(places, name, command)?;
+    let path = places.root.join("interop/expected").join(format!("{name}.toml"));
     let committed = match fs::read_to_string(&path) {
         Ok(text) => toml::from_str(&text).map_err(|e| Missing::at(&path, e))?,
         Err(_) if bless => BTreeMap::new(),

@@ -207,6 +207,19 @@ fn people_set_show_and_finish() {
     assert!(receipt.starts_with("{\"ok\":true,\"session_id\":\"s-1\""), "{receipt}");
 }
 
+/// What a person recorded in a directory is found there by the next command, also where no agent ever was.
+#[test]
+fn a_persons_session_is_found_in_its_directory() {
+    let world = World::new();
+    world.ok(&["task", "set", "Goal: x", "--session", "mine"], "");
+    assert!(world.ok(&["task", "show"], "").contains("Goal: x"));
+    world.ok(&["task", "adopt", "1", "--session", "other"], "");
+    assert!(world.ok(&["task", "list"], "").contains("project"));
+    world.ok(&["task", "done", "--session", "mine"], "");
+    let (_, stderr) = world.fails(&["task", "adopt", "9"], "", 1);
+    assert!(stderr.contains("`pintle task list` shows them"), "{stderr}");
+}
+
 #[test]
 fn lists_show_project_agent_and_first_line() {
     let world = World::new();

@@ -247,6 +247,16 @@ fn settings_of_every_kind() {
     }
 }
 
+#[test]
+fn a_wrong_backup_gets_the_right_ones_told() {
+    let home = Home::new();
+    let stderr = |home: &Home| String::from_utf8_lossy(&home.run(&["rollback", "--backup", "x"]).stderr).into_owned();
+    assert!(stderr(&home).contains("there is none below "), "{}", stderr(&home));
+    let receipt = home.receipt(&["install", "--yes"]);
+    let backup = receipt["backup"].as_str().expect("a backup");
+    assert!(stderr(&home).contains(&format!("there is {backup} (install)")), "{}", stderr(&home));
+}
+
 /// Containers of the user's that are empty without us stay, after an install, an upgrade, a way back and forth; and
 /// where the user edited the file since, or the backups are gone, everything of the user's stays at least.
 #[test]

@@ -10,7 +10,7 @@ use pintle_store::RealFs;
 use pintle_store::pointer::{Listed, PUBLISH_LOCK_WAIT, PointerStore, host_name};
 
 use super::list::listed;
-use super::publish::{Refused, publish_locked, publish_over};
+use super::publish::{Refused, note_directory, publish_locked, publish_over};
 use super::roots::{Where, meant_session, parse_session, root_with};
 use super::{Format, REFUSED, failed, print};
 use crate::error::CommandError;
@@ -84,6 +84,7 @@ fn take_over(
         return Err(failed("no_task", format!("take over the task of session {from}: it has none")));
     };
     let state = publish_over(&root, &session, |_| Ok(Pointer::Clean(task))).map_err(|refused| refusal(&refused))?;
+    note_directory(&root, &session);
     if moving {
         clear_if_unchanged(&source, &from, &seen).map_err(|refused| {
             refusal(&refused).hint(format!("session {session} has the task; session {from} keeps its own"))
@@ -167,7 +168,8 @@ fn named(place: &Where, text: &str) -> Result<(PathBuf, SessionId), CommandError
             let (root, one) = rows.swap_remove(index);
             return Ok((root, one.session));
         }
-        return Err(failed("no_task", format!("find task number {text}: the list has {}", rows.len())));
+        return Err(failed("no_task", format!("find task number {text}: the list has {}", rows.len()))
+            .hint("`pintle task list` shows them with their numbers"));
     }
     let session = parse_session(text)?;
     Ok((root_with(place, &session)?, session))

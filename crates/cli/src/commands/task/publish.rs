@@ -10,7 +10,9 @@ use pintle_pointer::{
     failure_receipt, success_receipt,
 };
 use pintle_store::RealFs;
-use pintle_store::pointer::{LockedSession, PUBLISH_LOCK_WAIT, PointerError, PointerStore, fresh, now_unix_seconds};
+use pintle_store::pointer::{
+    LockedSession, PUBLISH_LOCK_WAIT, PointerError, PointerStore, fresh, host_name, now_unix_seconds,
+};
 
 use super::hook::degraded_lock;
 use super::roots::{Where, root_with, session_variable};
@@ -150,6 +152,19 @@ pub(super) fn publish_over(
         other => other.expectation().ok_or_else(|| Refused::new(Code::StateCorrupt, "nothing readable is stored"))?,
     };
     publish_locked(&mut locked, &PublishRequest { session_id: session.clone(), expected, target })
+}
+
+/// Notes this directory for a session that no agent has named one for, so that a person's next command finds it here.
+/// Convenience only: whatever goes wrong, the publish stands.
+pub(super) fn note_directory(root: &Path, session: &SessionId) {
+    let Ok(Some(locked)) = PointerStore::new(&RealFs, root).try_lock_existing(session) else { return };
+    let mut meta = locked.meta();
+    let here = std::env::current_dir().ok().and_then(|here| here.to_str().map(str::to_owned));
+    if meta.cwd.is_none() && here.is_some() {
+        meta.cwd = here;
+        meta.host.get_or_insert_with(host_name);
+        let _ = locked.save_meta(&meta);
+    }
 }
 
 /// A7: only the variable of the agent that is named counts.

@@ -4,7 +4,7 @@ use clap::Args;
 use pintle_pointer::{Code, Pointer, PointerText, State, Task, TaskId, success_receipt};
 use pintle_store::pointer::fresh;
 
-use super::publish::{Refused, publish_over};
+use super::publish::{Refused, note_directory, publish_over};
 use super::roots::{Where, meant_session};
 use super::{Format, REFUSED, print};
 use crate::error::CommandError;
@@ -53,6 +53,9 @@ pub(super) fn set(args: &SetArgs) -> Result<Exit, CommandError> {
         };
         Ok(Pointer::Clean(Task { id, text }))
     });
+    if result.is_ok() {
+        note_directory(&root, &session);
+    }
     report(&args.target, result, "recorded")
 }
 

@@ -26,6 +26,8 @@ use super::{failed, roots, warn};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
+/// How many backups are named to a user who named none of them.
+const BACKUPS_SHOWN: usize = 3;
 /// The schema of the receipt.
 const RECEIPT_SCHEMA: &str = "pintle.install-receipt.v1";
 
@@ -170,7 +172,8 @@ pub(super) fn rollback(args: &RollbackArgs) -> Result<Exit, CommandError> {
     } else {
         backups(home).join(&args.backup)
     };
-    let manifest = settings::load_backup(&RealFs, &dir).map_err(|e| settings_error(&e))?;
+    let manifest =
+        settings::load_backup(&RealFs, &dir).map_err(|e| settings_error(&e).hint_all(known_backups(home)))?;
     let targets: Vec<Target> = Host::ALL
         .iter()
         .flat_map(|host| surroundings.setup(host.agent(), "pintle", false, true, true).targets(&surroundings.dirs))
@@ -318,6 +321,15 @@ fn finish(receipt: &Value, hosts: &[Host], consent: &Consent) -> Result<Exit, Co
         show::receipt(receipt, &steps)?;
     }
     Ok(Exit::Ok)
+}
+
+/// What a user who named no backup can name.
+fn known_backups(home: &Home) -> Vec<String> {
+    let known = settings::list_backups(&RealFs, &backups(home)).unwrap_or_default();
+    let newest = known.iter().rev().take(BACKUPS_SHOWN);
+    let lines = newest.map(|(dir, backup)| format!("there is {} ({})", dir.display(), backup.action));
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() { vec![format!("there is none below {}", backups(home).display())] } else { lines }
 }
 
 /// Where the backups are.

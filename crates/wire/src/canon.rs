@@ -103,8 +103,8 @@ pub(crate) fn prefix_order(a: u64, b: u64) -> Option<Ordering> {
     if a != b && (a | b) & NOT_ASCII == 0 { Some(a.cmp(&b)) } else { None }
 }
 
-/// Appends `value` as a canonical string.
-pub(crate) fn write_string(value: &str, out: &mut Vec<u8>) {
+/// Appends `value` as a string of JSON, quotes and all, in the canonical spelling of RFC 8785.
+pub fn append_string(value: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = value.as_bytes();
     let mut at = 0;

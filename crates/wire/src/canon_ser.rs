@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde::Serialize;
 use serde::ser::{self, Serializer};
 
-use crate::canon::{CanonError, canonicalize_into, prefix_order, utf16_order, write_double, write_string};
+use crate::canon::{CanonError, append_string, canonicalize_into, prefix_order, utf16_order, write_double};
 use crate::canon_key::KeySerializer;
 use crate::names::prefix;
 use crate::number::MAX_EXACT_INTEGER;
@@ -139,7 +139,7 @@ impl<'a, 'w> Compound<'a, 'w> {
 
     fn variant(writer: &'a mut Writer<'w>, variant: &str, object: bool) -> Self {
         writer.out.push(b'{');
-        write_string(variant, writer.out);
+        append_string(variant, writer.out);
         writer.out.push(b':');
         Self::open(writer, Kind::Variant { object })
     }
@@ -162,7 +162,7 @@ impl<'a, 'w> Compound<'a, 'w> {
         let Writer { out, keys, .. } = &mut *self.writer;
         let (start, key_start) = (out.len(), keys.len());
         write(keys)?;
-        write_string(&keys[key_start..], out);
+        append_string(&keys[key_start..], out);
         out.push(b':');
         self.pending = Some((start, key_start));
         Ok(())
@@ -288,7 +288,7 @@ impl<'a, 'w> Serializer for &'a mut Writer<'w> {
     }
 
     fn serialize_str(self, value: &str) -> Result<(), CanonError> {
-        write_string(value, self.out);
+        append_string(value, self.out);
         Ok(())
     }
 

@@ -33,10 +33,12 @@ mod canon_key;
 mod canon_ser;
 mod data;
 mod error;
+mod form;
 mod frame;
 mod ids;
 mod lex;
 mod line;
+mod members;
 mod names;
 mod number;
 mod raw;
@@ -45,13 +47,14 @@ mod scan;
 mod table;
 mod text;
 
-pub use canon::{CanonError, canonicalize, canonicalize_bytes, canonicalize_into};
+pub use canon::{CanonError, append_string, canonicalize, canonicalize_bytes, canonicalize_into};
 pub use canon_ser::{append_canonical, to_canonical};
 pub use data::{
     DATA_HEADER_MAX_BYTES, DataDecoder, DataError, DataEvent, DataFrameHeader, STREAM_ID_MAX_BYTES, encode_data_frame,
     encode_data_header,
 };
 pub use error::{JsonError, JsonErrorClass, JsonReason};
+pub use form::scan_form;
 pub use frame::{Framer, Line};
 pub use ids::{Digest, DigestBuilder, DigestError, InstanceId, InstanceIdError};
 pub use line::{LineError, strip_bom, strip_line_ending};

@@ -194,7 +194,7 @@ impl PeerId {
             (Some(raw), _) => out.extend_from_slice(raw.get().as_bytes()),
             (None, Id::Int(id)) => out.extend_from_slice(id.to_string().as_bytes()),
             // Only a string that needed no escape has no spelling of its own, or one that is ours.
-            (None, Id::Str(id)) => crate::canon::write_string(id, out),
+            (None, Id::Str(id)) => crate::canon::append_string(id, out),
         }
     }
 }
@@ -277,14 +277,15 @@ impl<'a> Envelope<'a> {
     /// [`EnvelopeError`] when the root is not an object.
     pub fn parse(text: &'a Text<'_>) -> Result<Self, EnvelopeError> {
         match text.root() {
-            RootKind::Object => Ok(Self::members(text.as_str(), text.raw_str())),
+            RootKind::Object => Ok(Self::members(text)),
             RootKind::Array => Err(EnvelopeError::Batch),
             RootKind::String | RootKind::Number | RootKind::Bool | RootKind::Null => Err(EnvelopeError::Scalar),
         }
     }
 
-    /// Reads `text`; `sent` is the same, but for the spelling of lone surrogates.
-    fn members(text: &'a str, sent: &'a str) -> Self {
+    fn members(scanned: &'a Text<'_>) -> Self {
+        // The same, but for the spelling of lone surrogates.
+        let (text, sent) = (scanned.as_str(), scanned.raw_str());
         let mut envelope = Self {
             version: VersionField::Absent,
             id: IdField::Absent,
@@ -295,6 +296,20 @@ impl<'a> Envelope<'a> {
             error: None,
             unknown_members: 0,
         };
+        if let Some(members) = scanned.members().all() {
+            for member in members {
+                let name = text.get(member.name()).unwrap_or_default();
+                let name = if member.is_escaped() { unescape(name) } else { Cow::Borrowed(name) };
+                let value = member.value();
+                envelope.member(
+                    &name,
+                    text.get(value.clone()).unwrap_or_default(),
+                    sent.get(value).unwrap_or_default(),
+                );
+            }
+            return envelope;
+        }
+        // More than any message has: read once more.
         let bytes = text.as_bytes();
         let mut at = lex::skip_space(bytes, lex::skip_space(bytes, 0) + 1);
         while bytes.get(at) == Some(&b'"') {
@@ -523,6 +538,26 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&written), raw);
         }
         assert_ne!(Id::from(1), Id::from("1"));
+    }
+
+    /// The scan notes where few members stand; more are looked for again. Neither may see another message.
+    #[test]
+    fn members_are_found_however_many_there_are() {
+        for fillers in 0..9 {
+            let filler: String = (0..fillers).map(|n| format!(r#""f{n}":{{"id":[{n},"}}"]}}, "#)).collect();
+            let text = format!(
+                r#" {{ {filler}"m\u0065thod" : "m", "id":"\ud800", "params" :[{{"a":[]}},{{}}] , "jsonrpc":"2.0"}} "#
+            );
+            with(&text, |envelope| {
+                assert_eq!(envelope.method.as_deref(), Some("m"), "{text}");
+                assert_eq!(envelope.params.map(RawValue::get), Some(r#"[{"a":[]},{}]"#), "{text}");
+                assert_eq!(envelope.id.id(), Some(Id::from("\u{fffd}")), "{text}");
+                assert_eq!(envelope.id.raw().map(RawValue::get), Some(r#""\ud800""#), "{text}");
+                assert_eq!((envelope.version, envelope.unknown_members), (VersionField::Two, fillers), "{text}");
+                assert!(envelope.result.is_none() && envelope.error.is_none(), "{text}");
+            });
+        }
+        with("{}", |envelope| assert!(envelope.method.is_none() && !envelope.id.is_present()));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::error::{JsonError, JsonReason};
 use crate::lex::{self, Escape};
+use crate::members::Members;
 use crate::names::Names;
 use crate::text::{RootKind, Scanned, Text};
 
@@ -77,6 +78,7 @@ pub fn scan<'a>(bytes: &'a [u8], profile: Profile, limits: ScanLimits) -> Result
         names: Names::new(),
         lone: Vec::new(),
         plain: true,
+        members: Members::default(),
         fault: (0, JsonReason::Empty),
     };
     match scanner.root() {
@@ -105,6 +107,8 @@ struct Scanner<'a> {
     lone: Vec<u32>,
     /// Whether the text so far has only spellings that are canonical.
     plain: bool,
+    /// The members of the root object.
+    members: Members,
     /// Where the text is wrong, and why.
     fault: (usize, JsonReason),
 }
@@ -118,7 +122,7 @@ impl<'a> Scanner<'a> {
         };
         let sorted = self.names.all_ascending() && utf16_order_is_byte_order(self.bytes);
         let (lone_surrogates, plain) = (self.lone.len() as u32, self.plain && self.lone.is_empty());
-        Text::new(Scanned { raw: self.bytes, text, lone_surrogates, root, sorted, plain })
+        Text::new(Scanned { raw: self.bytes, text, lone_surrogates, root, sorted, plain, members: self.members })
     }
 
     fn root(&mut self) -> Option<RootKind> {
@@ -151,7 +155,12 @@ impl<'a> Scanner<'a> {
         let mut named = false;
         loop {
             if named {
-                at = self.name(at)?;
+                let name = at;
+                let (name_end, escaped, value) = self.name(at)?;
+                at = value;
+                if depth == 1 {
+                    self.members.begin(name, name_end, escaped, value);
+                }
             }
             // `at` is where a value must start.
             if depth > self.max_depth {
@@ -189,8 +198,10 @@ impl<'a> Scanner<'a> {
             }
             // After a value: close what ends here, up to the next value.
             loop {
-                if depth == 0 {
-                    return Some(at);
+                match depth {
+                    0 => return Some(at),
+                    1 => self.members.end(at),
+                    _ => {}
                 }
                 at = self.space(at);
                 match bytes.get(at) {
@@ -245,9 +256,10 @@ impl<'a> Scanner<'a> {
         self.kinds.get(level / 64).is_some_and(|word| word >> (level % 64) & 1 == 1)
     }
 
-    /// A member name and its colon. Returns where the member's value starts.
+    /// A member name and its colon. Returns where the name ends, whether it has an escape, and where the member's value
+    /// starts.
     #[inline]
-    fn name(&mut self, start: usize) -> Option<usize> {
+    fn name(&mut self, start: usize) -> Option<(usize, bool, usize)> {
         match self.bytes.get(start) {
             Some(b'"') => {}
             Some(_) => return self.fail(start, JsonReason::ExpectedName),
@@ -259,7 +271,7 @@ impl<'a> Scanner<'a> {
         }
         let colon = self.space(end);
         match self.bytes.get(colon) {
-            Some(b':') => Some(self.space(colon + 1)),
+            Some(b':') => Some((end, escaped, self.space(colon + 1))),
             Some(_) => self.fail(colon, JsonReason::ExpectedColon),
             None => self.fail(colon, JsonReason::UnexpectedEnd),
         }

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use crate::members::Members;
+
 /// What the root of a [`Text`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RootKind {
@@ -32,6 +34,7 @@ pub(crate) struct Scanned<'a> {
     pub(crate) sorted: bool,
     /// There is no white space, and every string and number is spelled canonically.
     pub(crate) plain: bool,
+    pub(crate) members: Members,
 }
 
 /// Proof that bytes passed the strict [`scan`](crate::scan): the only thing that serde may be given.
@@ -43,12 +46,13 @@ pub struct Text<'a> {
     root: RootKind,
     sorted: bool,
     canonical: bool,
+    members: Members,
 }
 
 impl<'a> Text<'a> {
     pub(crate) fn new(scanned: Scanned<'a>) -> Self {
-        let Scanned { raw, text, lone_surrogates, root, sorted, plain } = scanned;
-        Self { raw, text, lone_surrogates, root, sorted, canonical: sorted && plain }
+        let Scanned { raw, text, lone_surrogates, root, sorted, plain, members } = scanned;
+        Self { raw, text, lone_surrogates, root, sorted, canonical: sorted && plain, members }
     }
 
     /// The bytes as they came.
@@ -85,6 +89,11 @@ impl<'a> Text<'a> {
     /// fraction or an exponent, and texts with characters beyond U+FFFF, are not looked at closely.
     pub fn is_known_canonical(&self) -> bool {
         self.canonical
+    }
+
+    /// The members of the root object, where it is one of few.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
     }
 
     /// Whether the scan saw that every object's names are in canonical order.

@@ -835,6 +835,14 @@ impl<W> AgentEnd<W> {
 
 /// `sessionId` of some params, if it is a string.
 pub(crate) fn session_id(params: &RawJson) -> Option<Cow<'_, str>> {
+    // Nearly everybody writes it first.
+    if let Some(rest) = params.as_bytes().strip_prefix(b"{\"sessionId\":\"")
+        && let Some(end) = memchr::memchr2(b'"', b'\\', rest)
+        && rest.get(end) == Some(&b'"')
+        && let Ok(id) = std::str::from_utf8(&rest[..end])
+    {
+        return Some(Cow::Borrowed(id));
+    }
     params.string_member("sessionId")
 }
 

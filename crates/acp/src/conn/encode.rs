@@ -10,6 +10,8 @@ use serde::Serialize;
 
 use super::RawJson;
 use crate::Error;
+use crate::methods::MethodId;
+use crate::types::{self, SessionId, SessionNotification};
 
 /// Frames up to this size are copied together into one chunk; a larger one travels as its own.
 const COALESCE_BYTES: usize = 8 * 1024;
@@ -17,6 +19,8 @@ const COALESCE_BYTES: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Room for the first frames of a chunk, where nothing tells how many there will be.
 const FIRST_BYTES: usize = 512;
+
+const UPDATE: &str = MethodId::SessionUpdate.wire();
 
 /// A value could not be written as one line of JSON. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +87,26 @@ impl Call {
         Ok(Self::finish(method, body, Some(from)))
     }
 
+    /// Encodes a `session/update`.
+    ///
+    /// # Errors
+    /// As [`Call::new`].
+    pub fn update(params: &SessionNotification) -> Result<Self, EncodeError> {
+        let (mut body, from) = start_update(0);
+        if types::write_plain(params, &mut body) {
+            return Ok(Self::finish(Cow::Borrowed(UPDATE), body, Some(from)));
+        }
+        Self::new(UPDATE, params)
+    }
+
+    /// Encodes a `session/update` with a piece of the agent's message or, if `thought`, of its reasoning.
+    pub fn text(session: &SessionId, thought: bool, text: &str) -> Self {
+        let (mut body, from) = start_update(session.as_str().len() + text.len());
+        let kind = if thought { "agent_thought_chunk" } else { "agent_message_chunk" };
+        types::write_text(session.as_str(), kind, text, &mut body);
+        Self::finish(Cow::Borrowed(UPDATE), body, Some(from))
+    }
+
     /// A call of `method` without params.
     pub fn without_params(method: impl Into<Cow<'static, str>>) -> Self {
         let method = method.into();
@@ -125,6 +149,18 @@ impl Call {
         body.extend_from_slice(END);
         Self { method, body: Body::new(body), params_from }
     }
+}
+
+/// Beside what is told of it, an update of text fits into so many bytes.
+const UPDATE_BYTES: usize = 192;
+
+fn start_update(more_bytes: usize) -> (Vec<u8>, usize) {
+    let mut body = Vec::with_capacity(UPDATE_BYTES + more_bytes);
+    body.extend_from_slice(b"\"method\":\"");
+    body.extend_from_slice(UPDATE.as_bytes());
+    body.extend_from_slice(b"\",\"params\":");
+    let from = body.len();
+    (body, from)
 }
 
 fn start(method: &str) -> Vec<u8> {

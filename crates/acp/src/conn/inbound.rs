@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use pintle_wire::{
     Answer, Envelope, EnvelopeError, Id, IdField, Kind, PeerId, Profile, ScanLimits, VersionRule, decode_raw, scan,
+    scan_form,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,6 +13,8 @@ use serde_json::value::RawValue;
 use super::{Config, RawJson};
 use crate::Error;
 use crate::methods::MethodId;
+
+const UPDATE: &str = MethodId::SessionUpdate.wire();
 
 /// The name of a method; those of the table are not copied.
 pub(crate) type MethodName = Cow<'static, str>;
@@ -45,6 +48,9 @@ pub(crate) enum Inbound {
 
 /// Reads a line. Also says how many halves of surrogate pairs it had.
 pub(crate) fn read(line: &Bytes, config: &Config) -> (Inbound, u32) {
+    if let Some(params) = text_update(line, config) {
+        return (Inbound::Notification { method: Cow::Borrowed(UPDATE), params: Some(params) }, 0);
+    }
     let limits = ScanLimits { max_bytes: config.max_line_bytes, ..ScanLimits::ACP };
     let Ok(text) = scan(line, Profile::Acp, limits) else { return (Inbound::Unreadable, 0) };
     let lone_surrogates = text.lone_surrogates();
@@ -78,13 +84,32 @@ pub(crate) fn read(line: &Bytes, config: &Config) -> (Inbound, u32) {
     (frame, lone_surrogates)
 }
 
+/// Before the three strings of a `session/update` with a piece of text: the session, the kind of update, the text.
+const BEFORE: [&str; 3] = [
+    concat!(r#"{"jsonrpc":"2.0","method":"session/update","params":"#, r#"{"sessionId":""#),
+    r#","update":{"sessionUpdate":""#,
+    r#","content":{"type":"text","text":""#,
+];
+const END: &str = "}}}}";
+/// Where the params start, and how many bytes follow them.
+const PARAMS: usize = BEFORE[0].len() - r#"{"sessionId":""#.len();
+const BEHIND_PARAMS: usize = 1;
+
+/// The params of a piece of text in the form in which everybody writes it, and nearly all frames are: read in one go.
+fn text_update(line: &Bytes, config: &Config) -> Option<RawJson> {
+    if line.len() > config.max_line_bytes {
+        return None;
+    }
+    scan_form(line, &BEFORE, END)?;
+    Some(RawJson::from_scanned(line.slice(PARAMS..line.len() - BEHIND_PARAMS)))
+}
+
 /// The id of a request, if it is legal and no longer than one that is kept.
 fn peer_id(field: &IdField<'_>, config: &Config) -> Option<PeerId> {
     field.raw().is_some_and(|raw| raw.get().len() <= config.max_id_bytes).then(|| field.peer_id()).flatten()
 }
 
 fn name(method: Cow<'_, str>) -> MethodName {
-    const UPDATE: &str = MethodId::SessionUpdate.wire();
     if method == UPDATE {
         return Cow::Borrowed(UPDATE);
     }
@@ -128,4 +153,42 @@ pub(crate) fn cancelled_id(params: &RawJson) -> Option<Id> {
         request_id: Id,
     }
     params.decode_lax::<Params>().map(|params| params.request_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(line: &str) -> RawJson {
+        let line = Bytes::copy_from_slice(line.as_bytes());
+        match read(&line, &Config::default()) {
+            (Inbound::Notification { method, params: Some(params) }, 0) if method == UPDATE => params,
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+
+    /// R-032: a piece of text is the same notification whether its line has the usual form or another.
+    #[test]
+    fn the_usual_form_is_read_as_any_other() {
+        for (session, kind, text) in [
+            ("s1", "agent_message_chunk", "hello"),
+            ("", "", ""),
+            ("s\u{e9}", "plan", "\u{1f389}}}}}"),
+            ("s1", "agent_message_chunk", "a\\nb\\u00e9"),
+        ] {
+            let usual = format!("{}{session}\"{}{kind}\"{}{text}\"{END}", BEFORE[0], BEFORE[1], BEFORE[2]);
+            let wide = format!("{} ", usual.replacen(':', ": ", 2));
+            assert_eq!(params(&usual), params(&wide), "{usual}");
+        }
+    }
+
+    /// The line limit holds for it too (R-222).
+    #[test]
+    fn the_usual_form_is_no_way_around_the_limit() {
+        let line = format!("{}s\"{}k\"{}text\"{END}", BEFORE[0], BEFORE[1], BEFORE[2]);
+        let line = Bytes::from(line);
+        let config = |max_line_bytes| Config { max_line_bytes, ..Config::default() };
+        assert!(matches!(read(&line, &config(line.len())), (Inbound::Notification { .. }, 0)));
+        assert!(matches!(read(&line, &config(line.len() - 1)), (Inbound::Unreadable, 0)));
+    }
 }

@@ -35,6 +35,7 @@
 
 mod cancel;
 mod capabilities;
+mod chunk;
 mod config;
 mod content;
 pub(crate) mod declare;
@@ -60,6 +61,8 @@ mod vendor;
 
 pub use cancel::*;
 pub use capabilities::*;
+pub use chunk::decode_update;
+pub(crate) use chunk::{write_plain, write_text};
 pub use config::*;
 pub use content::*;
 pub use elicitation::*;

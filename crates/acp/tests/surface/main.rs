@@ -1,5 +1,6 @@
 //! The protocol's surface: method table, types, and what is kept of what is not known.
 
+mod chunks;
 mod corpus;
 mod leniency;
 mod lossless;

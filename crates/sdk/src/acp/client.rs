@@ -275,7 +275,7 @@ impl<C: Client> Service for ClientService<C> {
             let link = updates.link;
             let mut context: Option<Ctx> = None;
             while let Some((session, params, rx)) = updates.next() {
-                let Ok(notification) = decode::<SessionNotification>(params.as_str()) else {
+                let Ok(notification) = decode_update(params.as_str(), &session) else {
                     link.lock().end.count_dropped_notification();
                     continue;
                 };

@@ -215,5 +215,5 @@ impl<R> fmt::Debug for DelegatedReply<R> {
 
 /// Our own types can be written as JSON; a text with a lone surrogate, the one exception, cannot exist in Rust.
 pub(crate) fn encode_update(params: &SessionNotification) -> Result<Call, UpdateError> {
-    Call::new("session/update", params).map_err(|_| UpdateError::Send(pintle_acp::SendError::Closed))
+    Call::update(params).map_err(|_| UpdateError::Send(pintle_acp::SendError::Closed))
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pintle_acp::types::{PromptResponse, SessionNotification, decode};
+use pintle_acp::types::{PromptResponse, SessionNotification, decode, decode_update};
 use pintle_acp::{Outcome, RawJson};
 use tokio::sync::Notify;
 
@@ -72,7 +72,7 @@ impl TurnStream {
     pub async fn next(&mut self) -> Option<SessionNotification> {
         loop {
             let params = self.next_raw().await?;
-            match decode::<SessionNotification>(params.as_str()) {
+            match decode_update(params.as_str(), &self.session) {
                 Ok(notification) => return Some(notification),
                 Err(_) => self.link.lock().end.count_dropped_notification(),
             }

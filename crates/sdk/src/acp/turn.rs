@@ -108,7 +108,7 @@ impl Turn {
     /// The turn is over, or the connection closed. An empty chunk of text is refused.
     pub async fn update(&self, update: impl Into<SessionUpdate>) -> Result<(), UpdateError> {
         let call = self.encode(update.into())?;
-        self.inner.link.send(&call, |state| state.end.agent()?.turn_update(self.inner.turn, &call)).await
+        self.send(&call).await
     }
 
     /// Sends an update, or fails with [`Full`](pintle_acp::SendError::Full) where [`Turn::update`] would wait.
@@ -125,7 +125,8 @@ impl Turn {
     /// # Errors
     /// As [`Turn::update`].
     pub async fn agent_text(&self, text: impl Into<String>) -> Result<(), UpdateError> {
-        self.update(SessionUpdate::agent_text(text)).await
+        let call = self.text(false, &text.into())?;
+        self.send(&call).await
     }
 
     /// Sends a piece of the agent's reasoning.
@@ -133,7 +134,8 @@ impl Turn {
     /// # Errors
     /// As [`Turn::update`].
     pub async fn agent_thought(&self, text: impl Into<String>) -> Result<(), UpdateError> {
-        self.update(SessionUpdate::agent_thought(text)).await
+        let call = self.text(true, &text.into())?;
+        self.send(&call).await
     }
 
     /// Sends the plan, as a whole.
@@ -242,10 +244,25 @@ impl Turn {
         })
     }
 
+    async fn send(&self, call: &Call) -> Result<(), UpdateError> {
+        self.inner.link.send(call, |state| state.end.agent()?.turn_update(self.inner.turn, call)).await
+    }
+
+    fn text(&self, thought: bool, text: &str) -> Result<Call, UpdateError> {
+        if text.is_empty() {
+            return Err(self.empty_chunk());
+        }
+        Ok(Call::text(&self.inner.session, thought, text))
+    }
+
+    fn empty_chunk(&self) -> UpdateError {
+        let counted = self.inner.link.command(|state| state.end.agent().map(|agent| agent.count_empty_chunk()));
+        counted.err().unwrap_or(UpdateError::EmptyChunk)
+    }
+
     fn encode(&self, update: SessionUpdate) -> Result<Call, UpdateError> {
         if is_empty_text(&update) {
-            self.inner.link.command(|state| state.end.agent().map(|agent| agent.count_empty_chunk()))?;
-            return Err(UpdateError::EmptyChunk);
+            return Err(self.empty_chunk());
         }
         if update.required_capability().is_some() && !self.is_understood(&update) {
             return Err(SendError::NotAdvertised.into());

@@ -11,7 +11,7 @@ mod mutate;
 mod oracle;
 mod scan;
 
-pub use acp::{acp_agent, acp_client};
+pub use acp::{End, acp_agent, acp_client};
 pub use canon::canon;
 pub use envelope::envelope;
 pub use framer::framer;

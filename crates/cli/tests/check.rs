@@ -3,16 +3,18 @@
 
 #![cfg(target_os = "linux")]
 
+mod user;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use pintle_testkit::deaths::Watched;
 use serde_json::Value;
 
-const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
+use user::{MOCK, PINTLE, Run, User};
 
 /// So that a failing test ends.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -32,40 +34,7 @@ const HELLO: &str = r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"proto
 const AUTH_REQUIRED: &str =
     r#"echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32000,\"message\":\"Authentication required\"}}""#;
 
-/// A user with a home for state and a current directory of their own.
-struct User {
-    dir: tempfile::TempDir,
-}
-
 impl User {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        fs::create_dir_all(dir.path().join("cwd/.git")).expect("directories");
-        fs::create_dir(dir.path().join("tmp")).expect("a directory");
-        Self { dir }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(PINTLE);
-        command
-            .args(args)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("PINTLE_HOME", self.path("state"))
-            .env("TMPDIR", self.path("tmp"))
-            .current_dir(self.path("cwd"))
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Run {
-        self.command(args).output().expect("the binary runs").into()
-    }
-
     /// Checks the built-in agent with one scenario, as if the user had named it.
     fn check(&self, options: &[&str], agent: &[&str]) -> Run {
         let mut args = vec!["check"];
@@ -90,48 +59,12 @@ impl User {
     }
 }
 
-const MOCK: [&str; 3] = [PINTLE, "mock", "agent"];
-
 fn faulty(fault: &str) -> [&str; 5] {
     [PINTLE, "mock", "agent", "--fault", fault]
 }
 
 fn shell(script: &str) -> [&str; 3] {
     ["/bin/sh", "-c", script]
-}
-
-struct Run {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl From<Output> for Run {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-        }
-    }
-}
-
-impl Run {
-    fn assert(&self, code: i32, words: &[&str]) {
-        assert_eq!(self.code, Some(code), "{}\n{}", self.stdout, self.stderr);
-        for word in words {
-            assert!(
-                self.stdout.contains(word) || self.stderr.contains(word),
-                "{word}\n{}\n{}",
-                self.stdout,
-                self.stderr
-            );
-        }
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.stdout, self.stderr))
-    }
 }
 
 fn outcomes(report: &Value) -> Vec<(String, String)> {

@@ -2,12 +2,14 @@
 
 #![cfg(target_os = "linux")]
 
+mod user;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
+use user::{PINTLE, User};
+
+/// The built-in agent, where an agent may stand.
 const MOCK: [&str; 4] = ["--", PINTLE, "mock", "agent"];
 
 /// A scenario in order, to which a test does something.
@@ -36,27 +38,7 @@ spec_revision = "-"
 protocol_version = 1
 "#;
 
-struct User {
-    dir: tempfile::TempDir,
-}
-
-struct Ended {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
 impl User {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        fs::create_dir_all(dir.path().join("cwd/.git")).expect("directories");
-        Self { dir }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
     fn text(&self, name: &str) -> String {
         self.path(name).to_str().expect("UTF-8").to_owned()
     }
@@ -67,23 +49,6 @@ impl User {
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(&path, content).expect("a file");
         self.text(name)
-    }
-
-    fn run(&self, args: &[&str]) -> Ended {
-        let output = Command::new(PINTLE)
-            .args(args)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("PINTLE_HOME", self.path("state"))
-            .current_dir(self.path("cwd"))
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary runs");
-        Ended {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-        }
     }
 
     /// `pintle check` is refused as wrong usage, with these words on standard error and nothing on standard output.

@@ -59,7 +59,7 @@ fn reason(error: &Error) -> (i64, String) {
 
 // Files.
 
-/// R-195 without its gap: `line` and `limit` count, each alone or together; lines keep their endings.
+/// R-195 without its gap (G-14): `line` and `limit` count, each alone or together; lines keep their endings.
 #[tokio::test]
 async fn lines_of_a_file_are_read() {
     let place = Place::new();

@@ -240,7 +240,7 @@ async fn updates_leave_before_the_reply_r094() {
     assert_eq!(peer.line().await["result"]["stopReason"], "end_turn");
 }
 
-/// what a handler gets beside its params.
+/// R-077, IC-2: what a handler gets beside its params.
 #[tokio::test]
 async fn a_handler_knows_where_it_is_r077() {
     let mut peer = Peer::start().await;
@@ -392,7 +392,7 @@ async fn results_have_the_type_of_their_method_r057() {
     assert_eq!(error.data.expect("data").get(), "3");
 }
 
-/// params that cannot be written are the caller's to hear of; nothing leaves and nothing else suffers.
+/// R-058, O6: params that cannot be written are the caller's to hear of; nothing leaves and nothing else suffers.
 #[tokio::test]
 async fn params_that_cannot_be_written_stay_here_r058() {
     let mut desk = Desk::initialized().await;

@@ -303,7 +303,7 @@ async fn pair(agent: impl Agent, client: impl Client) -> (ClientConnection, Serv
     (connection, served)
 }
 
-/// every handler that the table lists, on both sides, is called for its method, with the session
+/// I18, G-02: every handler that the table lists, on both sides, is called for its method, with the session
 /// that it names.
 #[tokio::test(start_paused = true)]
 async fn every_handler_is_reached() {
@@ -344,7 +344,7 @@ async fn every_handler_is_reached() {
     served.await.expect("no panic").expect("a good end");
 }
 
-/// a request that is not waited for is answered when it is.
+/// R-051, IC-3: a request that is not waited for is answered when it is.
 #[tokio::test(start_paused = true)]
 async fn requests_can_be_waited_for_later() {
     let (cx, _served) = pair(Whole::default(), Desk::default()).await;

@@ -158,7 +158,7 @@ async fn r_240_a_lost_connection_is_told_and_never_restarted() {
     assert_eq!(event(&mut events).await, "no more");
 }
 
-/// what goes wrong in a session is answered, and the connection lives on.
+/// R-241, G-22: what goes wrong in a session is answered, and the connection lives on.
 #[tokio::test(start_paused = true)]
 async fn r_241_a_crash_in_a_session_leaves_the_connection_alive() {
     let (ours, spec) = agent("echo");

@@ -100,7 +100,7 @@ impl Transport for Shuffling {
     }
 }
 
-/// the check above sees a carrier that does not keep the order.
+/// R-220, F7: the check above sees a carrier that does not keep the order.
 #[tokio::test]
 async fn r_220_a_carrier_that_shuffles_is_found_out() {
     let (left, right) = memory();

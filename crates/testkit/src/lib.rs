@@ -9,6 +9,8 @@ pub mod deaths;
 pub mod drivers;
 #[cfg(target_os = "linux")]
 pub mod escapes;
+#[cfg(target_os = "linux")]
+pub mod family;
 pub mod faulty;
 #[cfg(unix)]
 mod sys;

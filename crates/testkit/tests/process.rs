@@ -2,19 +2,17 @@
 
 #![cfg(target_os = "linux")]
 
-use std::{
-    collections::HashMap,
-    io::{BufRead, BufReader, Read},
-    path::Path,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use pintle_sdk::process::{
     Descendants, Exit, Isolation, Ladder, Launch, NoIsolation, Outcome, Process, Program, Shim, Signal, SpawnError,
     Stderr,
 };
 use pintle_testkit::deaths::Watched;
+use pintle_testkit::family::{self, FAMILY, FAMILY_SIZE, Family, all_end, member};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 const KEEPER: &str = env!("CARGO_BIN_EXE_fake-keeper");
@@ -23,13 +21,6 @@ const OWNER: &str = env!("CARGO_BIN_EXE_fake-owner");
 
 /// So that a failing test ends.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// A family of all kinds: in the group, in another session, orphaned into another session, deaf to TERM.
-const FAMILY: &str = "pid child \
-    spawn [ pid member ignore-term hold ] \
-    spawn [ setsid pid session hold ] \
-    spawn [ setsid spawn [ pid orphan ignore-term hold ] exit 0 ]";
-const FAMILY_SIZE: usize = 4;
 
 fn launch(script: &str) -> Launch {
     let mut launch = Launch::new(Program::at(CHILD).expect("the fake child"));
@@ -44,13 +35,12 @@ fn test<T>(body: impl Future<Output = T>) -> T {
 }
 
 /// Reads `count` lines `NAME PID`.
-async fn pids(process: &mut Process, count: usize) -> HashMap<String, Watched> {
+async fn pids(process: &mut Process, count: usize) -> Family {
     let mut lines = tokio::io::BufReader::new(process.take_stdout().expect("stdout")).lines();
-    let mut found = HashMap::new();
+    let mut found = Family::new();
     while found.len() < count {
         let line = lines.next_line().await.expect("stdout").expect("more lines");
-        let (name, pid) = line.split_once(' ').expect("NAME PID");
-        found.insert(name.to_owned(), Watched::new(pid.parse().expect("a pid")));
+        found.extend([member(&line)]);
     }
     found
 }
@@ -60,12 +50,6 @@ async fn output(mut process: Process) -> (String, Outcome) {
     let mut text = String::new();
     stdout.read_to_string(&mut text).await.expect("stdout");
     (text, process.shut_down(Ladder::default()).await)
-}
-
-fn all_end(family: &HashMap<String, Watched>) {
-    for (name, process) in family {
-        assert!(process.ends_within(LIMIT), "{name} ({}) lives on", process.pid());
-    }
 }
 
 #[test]
@@ -82,29 +66,7 @@ fn inv_6_dropping_a_process_kills_the_whole_family() {
 }
 
 fn owner_ends(end: &str, kill: bool) {
-    let mut owner = Command::new(OWNER)
-        .args([end, KEEPER, CHILD])
-        .args(format!("{FAMILY} hold").split_whitespace())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("owner");
-    let mut lines = BufReader::new(owner.stdout.take().expect("stdout")).lines();
-    let mut family = HashMap::new();
-    while family.len() < FAMILY_SIZE {
-        let line = lines.next().expect("more lines").expect("stdout");
-        let (name, pid) = line.split_once(' ').expect("NAME PID");
-        family.insert(name.to_owned(), Watched::new(pid.parse().expect("a pid")));
-    }
-    assert!(family.values().all(Watched::is_alive));
-    if kill {
-        owner.kill().expect("kill");
-    } else {
-        drop(owner.stdin.take());
-    }
-    owner.wait().expect("wait");
-    all_end(&family);
+    family::owner_ends(OWNER, KEEPER, CHILD, end, kill);
 }
 
 #[test]

@@ -3,9 +3,6 @@
 
 #![cfg(target_os = "linux")]
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pintle_sdk::acp::types::{InitializeRequest, ProtocolVersion};
@@ -14,44 +11,14 @@ use pintle_sdk::process::{Launch, Program, Shim};
 use pintle_sdk::supervisor::{ChildSpec, Ended, Limits, Supervisor, connection};
 use pintle_sdk::transport::child;
 use pintle_testkit::deaths::Watched;
+use pintle_testkit::family;
 
 /// So that a failing test ends.
 const LIMIT: Duration = Duration::from_secs(30);
-/// In the group, in another session, orphaned into another session, deaf to TERM.
-const FAMILY: &str = "pid child \
-    spawn [ pid member ignore-term hold ] \
-    spawn [ setsid pid session hold ] \
-    spawn [ setsid spawn [ pid orphan ignore-term hold ] exit 0 ] hold";
-const FAMILY_SIZE: usize = 4;
 
 fn owner_ends(end: &str, kill: bool) {
-    let mut owner = Command::new(env!("CARGO_BIN_EXE_fake-owner"))
-        .args([end, env!("CARGO_BIN_EXE_fake-keeper"), env!("CARGO_BIN_EXE_fake-child")])
-        .args(FAMILY.split_whitespace())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("owner");
-    let mut lines = BufReader::new(owner.stdout.take().expect("stdout")).lines();
-    let mut family = HashMap::new();
-    while family.len() < FAMILY_SIZE {
-        let line = lines.next().expect("more lines").expect("stdout");
-        let (name, pid) = line.split_once(' ').expect("NAME PID");
-        family.insert(name.to_owned(), Watched::new(pid.parse().expect("a pid")));
-    }
-    assert!(family.values().all(Watched::is_alive));
-    if kill {
-        owner.kill().expect("kill");
-    } else {
-        drop(owner.stdin.take());
-    }
-    for (name, process) in &family {
-        assert!(process.ends_within(LIMIT), "{end}: {name} ({}) lives on", process.pid());
-    }
-    // One that dropped its supervisor lives on without children.
-    let _ = owner.kill();
-    owner.wait().expect("wait");
+    let (keeper, child) = (env!("CARGO_BIN_EXE_fake-keeper"), env!("CARGO_BIN_EXE_fake-child"));
+    family::owner_ends(env!("CARGO_BIN_EXE_fake-owner"), keeper, child, end, kill);
 }
 
 #[test]
@@ -87,7 +54,7 @@ fn launch(program: &str, script: &str) -> Launch {
     launch
 }
 
-/// R-240: the agent's process belongs to the subtree of its connection, and ends with it.
+/// R-240, IC-8: the agent's process belongs to the subtree of its connection, and ends with it.
 #[test]
 fn r_240_the_agents_process_ends_with_its_subtree() {
     test(async {

@@ -8,10 +8,12 @@
 
 mod agent;
 mod client;
+mod side;
 mod watch;
 
 pub use agent::acp_agent;
 pub use client::acp_client;
+pub use side::End;
 
 use pintle_acp::Config;
 use std::time::{Duration, Instant};

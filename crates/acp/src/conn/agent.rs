@@ -15,13 +15,12 @@ use super::core::{Core, Held, Phase, refusal};
 use super::encode::{Call, Reply};
 use super::inbound::{Inbound, MethodName};
 use super::inflight::{Owed, ReplyToken, RequestKey, Role, TurnToken};
-use super::{Closed, Config, Counters, OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, SendError};
+use super::{Closed, Config, OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, SendError};
 use crate::Error;
 use crate::methods::Side;
 use crate::session::{
     Begin, Effect, Ending, Phase as SessionPhase, RxSeq, SessionKey, Sessions, TurnKey, TurnOver, Waiting,
 };
-use crate::types::Capabilities;
 
 /// What the agent's application must see.
 #[derive(Debug)]
@@ -119,7 +118,7 @@ type Answer = Reply;
 /// `W` is what comes back with the outcome of a request of ours.
 #[derive(Debug)]
 pub struct AgentEnd<W> {
-    core: Core<W>,
+    pub(super) core: Core<W>,
     sessions: Sessions<RequestKey, OutId, Answer, (RequestKey, RawJson)>,
     /// The session of each open permission ask.
     asks: HashMap<OutId, SessionKey>,
@@ -322,24 +321,9 @@ impl<W> AgentEnd<W> {
         self.core.cancel_request(id).map(|pending| pending.waiter)
     }
 
-    /// Counts a handler's panic, which the connection does not see itself.
-    pub fn count_handler_panic(&mut self) {
-        self.core.counters.handler_panic += 1;
-    }
-
     /// Counts an empty text chunk that was refused before it got here.
     pub fn count_empty_chunk(&mut self) {
         self.core.counters.empty_chunk_rejected += 1;
-    }
-
-    /// Counts a notification that found no room before its handler.
-    pub fn count_shed_notification(&mut self) {
-        self.core.counters.shed_notification += 1;
-    }
-
-    /// Counts a notification that nobody takes, or that could not be decoded.
-    pub fn count_dropped_notification(&mut self) {
-        self.core.counters.dropped_notification += 1;
     }
 
     /// Closes the connection: nothing more is read, turns are cancelled, what is owed may still be answered for a moment.
@@ -371,39 +355,9 @@ impl<W> AgentEnd<W> {
 
     // What can be asked.
 
-    /// True while the owner should go on reading: the client takes the answers that it gets.
-    pub fn wants_input(&self) -> bool {
-        self.core.wants_input()
-    }
-
-    /// Bytes of calls that wait to be written, and of everything that does.
-    pub fn backlog_bytes(&self) -> (usize, usize) {
-        (self.core.out.call_bytes(), self.core.out.pending_bytes())
-    }
-
     /// True once the handshake is done, until the connection closes.
     pub fn is_initialized(&self) -> bool {
         self.core.phase == Phase::Initialized && !self.core.input_ended
-    }
-
-    /// True once [`AgentEvent::Closed`] was raised.
-    pub fn is_closed(&self) -> bool {
-        self.core.phase == Phase::Closed
-    }
-
-    /// True if the client advertised what `method` needs, or it needs nothing.
-    pub fn peer_offers(&self, method: &str) -> bool {
-        self.core.theirs.allows(method)
-    }
-
-    /// What the client advertised; nothing before the handshake.
-    pub fn peer_capabilities(&self) -> Option<&Capabilities> {
-        self.core.theirs.capabilities()
-    }
-
-    /// What happened so far, as numbers.
-    pub fn counters(&self) -> Counters {
-        self.core.counters
     }
 
     /// Frames that wait for the answer to `initialize`, bytes of their params, and bytes of a line that has not ended.

@@ -13,11 +13,10 @@ use super::core::{Core, Phase};
 use super::encode::{Call, Reply};
 use super::inbound::{Inbound, MethodName};
 use super::inflight::{Entry, Owed, ReplyToken, RequestKey, Role};
-use super::{Closed, Config, Counters, OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, SendError};
+use super::{Closed, Config, OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, SendError};
 use crate::Error;
 use crate::methods::Side;
 use crate::session::RxSeq;
-use crate::types::Capabilities;
 
 /// What the client's application must see.
 #[derive(Debug)]
@@ -76,7 +75,7 @@ pub struct Delivery {
 /// [`poll_event`](Self::poll_event), then look at [`poll_timeout`](Self::poll_timeout).
 #[derive(Debug)]
 pub struct ClientEnd<W> {
-    core: Core<W>,
+    pub(super) core: Core<W>,
     sessions: HashMap<Arc<str>, Session>,
     /// Updates of sessions whose id no answer has named yet.
     early: HashMap<Arc<str>, VecDeque<(RxSeq, RawJson)>>,
@@ -279,21 +278,6 @@ impl<W> ClientEnd<W> {
         }
     }
 
-    /// Counts a handler's panic, which the connection does not see itself.
-    pub fn count_handler_panic(&mut self) {
-        self.core.counters.handler_panic += 1;
-    }
-
-    /// Counts a notification that found no room before its handler.
-    pub fn count_shed_notification(&mut self) {
-        self.core.counters.shed_notification += 1;
-    }
-
-    /// Counts a notification that nobody takes, or that could not be decoded.
-    pub fn count_dropped_notification(&mut self) {
-        self.core.counters.dropped_notification += 1;
-    }
-
     /// Closes the connection: what waits to be written is, and the agent sees the end of its input.
     pub fn close(&mut self) {
         self.finish(Closed::Locally);
@@ -318,39 +302,9 @@ impl<W> ClientEnd<W> {
 
     // What can be asked.
 
-    /// True while the owner should go on reading: the agent takes the answers that it gets.
-    pub fn wants_input(&self) -> bool {
-        self.core.wants_input()
-    }
-
-    /// Bytes of calls that wait to be written, and of everything that does.
-    pub fn backlog_bytes(&self) -> (usize, usize) {
-        (self.core.out.call_bytes(), self.core.out.pending_bytes())
-    }
-
     /// True once the handshake is done, until the connection closes.
     pub fn is_initialized(&self) -> bool {
         self.core.phase == Phase::Initialized
-    }
-
-    /// True once [`ClientEvent::Closed`] was raised.
-    pub fn is_closed(&self) -> bool {
-        self.core.phase == Phase::Closed
-    }
-
-    /// True if the agent advertised what `method` needs, or it needs nothing.
-    pub fn peer_offers(&self, method: &str) -> bool {
-        self.core.theirs.allows(method)
-    }
-
-    /// What the agent advertised; nothing before the handshake.
-    pub fn peer_capabilities(&self) -> Option<&Capabilities> {
-        self.core.theirs.capabilities()
-    }
-
-    /// What happened so far, as numbers.
-    pub fn counters(&self) -> Counters {
-        self.core.counters
     }
 
     /// Updates that are kept for sessions that are not known yet, their bytes, and bytes of a line that has not ended.

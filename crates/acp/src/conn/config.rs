@@ -33,6 +33,9 @@ pub struct Config {
     /// Bytes of replies that wait to be written before nothing more is read: a peer that does not read its answers gets
     /// no more of them.
     pub max_reply_backlog_bytes: usize,
+    /// Bytes of the peer's answers that nobody has taken yet: a request whose answer finds no room, and is not the only
+    /// one, ends as "no room" instead. Kept by the runtime around the ends, which hand answers over at once.
+    pub max_untaken_answer_bytes: usize,
     /// Updates of one `session/new` that wait for its reply, because the client does not know the id before.
     pub max_updates_after_reply: usize,
     /// How long a cancelled turn may take to wind down before it is stopped.
@@ -63,6 +66,7 @@ impl Default for Config {
             max_waiting_prompts_per_session: 16,
             max_call_backlog_bytes: 128 * 1024,
             max_reply_backlog_bytes: 4 * 1024 * 1024,
+            max_untaken_answer_bytes: 256 * 1024 * 1024,
             max_updates_after_reply: 256,
             cancel_backstop: Duration::from_secs(30),
             session_idle_timeout: None,
@@ -74,10 +78,18 @@ impl Default for Config {
     }
 }
 
-/// How long helpers wait for a client to answer, where the caller names no other time.
+/// How long requests wait for an answer, where the caller names no other time.
 pub mod timeouts {
     use std::time::Duration;
 
+    /// `initialize`: an agent that its launcher has to fetch first may need most of it.
+    pub const INITIALIZE: Duration = Duration::from_secs(60);
+    /// `session/new`, `session/load`, `session/resume`: an agent starts its tool servers, and may replay a long history.
+    pub const OPEN_SESSION: Duration = Duration::from_secs(300);
+    /// `session/list`, `session/close`, `session/delete`, `session/set_mode`, `session/set_config_option`, `logout`.
+    pub const CONTROL: Duration = Duration::from_secs(60);
+    /// `authenticate`: a person logs in.
+    pub const AUTHENTICATE: Duration = Duration::from_secs(600);
     /// `session/request_permission`: a person has to decide.
     pub const PERMISSION: Duration = Duration::from_secs(600);
     /// `fs/*` and `terminal/*`, but for [`TERMINAL_EXIT`].

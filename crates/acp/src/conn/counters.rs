@@ -57,6 +57,8 @@ counters! {
     shed_notification: Load,
     /// Requests that were answered "server busy".
     shed_request: Load,
+    /// Answers that found no room because those before them had not been taken.
+    shed_answer: Load,
     /// Updates for a session of which the client never learnt, dropped for want of room.
     dropped_early_update: Load,
     /// Sessions closed because nothing happened on them.
@@ -96,7 +98,10 @@ mod tests {
                 "dropped_notification"
             ]
         );
-        assert_eq!(of(Load), ["shed_notification", "shed_request", "dropped_early_update", "idle_session_reaped"]);
+        assert_eq!(
+            of(Load),
+            ["shed_notification", "shed_request", "shed_answer", "dropped_early_update", "idle_session_reaped"]
+        );
         assert_eq!(of(Program), ["zero_update_turn", "empty_chunk_rejected", "handler_panic", "dropped_reply"]);
         assert_eq!(counters.iter().map(|(.., number)| number).sum::<u64>(), 3);
     }

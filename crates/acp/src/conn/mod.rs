@@ -27,6 +27,7 @@
 //! error, a timeout, or "closed"; never after the owner cancelled it.
 
 mod agent;
+mod both;
 mod caps;
 mod client;
 mod config;

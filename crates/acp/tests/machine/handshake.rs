@@ -82,7 +82,7 @@ fn a_failed_handshake_may_be_tried_again_r017() {
     assert!(client.end.is_initialized());
 }
 
-/// G-06: two `initialize` before the first answer; acp-sdk 6c: requests behind it wait for it, in order.
+/// R-019, G-06: two `initialize` before the first answer; acp-sdk 6c: requests behind it wait for it, in order.
 #[test]
 fn what_comes_behind_initialize_waits_for_it() {
     let mut agent = Agent::new(Config::default());

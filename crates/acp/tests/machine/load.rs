@@ -10,6 +10,7 @@ use crate::pair::{Agent, code};
 #[test]
 fn garbage_by_the_thousand_harms_nobody_r210() {
     let mut agent = Agent::with_session();
+    agent.sentinel.expect("zero_update_turn");
     agent.prompt(1);
     let token = agent.take_turn();
     let garbage: [&[u8]; 9] = [
@@ -83,6 +84,7 @@ proptest! {
             "[1]\n",
         );
         let look = |agent: &mut Agent| {
+            agent.sentinel.tolerate("dropped_reply");
             let events: Vec<_> = agent.events.drain(..).filter_map(|event| match event {
                 AgentEvent::Request { request, .. } => Some((request.method.to_string(), request.rx)),
                 AgentEvent::Notification(notification) => Some((notification.method.to_string(), notification.rx)),

@@ -1,10 +1,13 @@
 //! A scripted peer for either end, both ends face to face, and a clock that stands still.
 
+use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use pintle_acp::{
-    AgentEnd, AgentEvent, Call, ClientEnd, ClientEvent, Config, OutId, Output, RawJson, Reply, ReplyToken, TurnToken,
+    AgentEnd, AgentEvent, Call, ClientEnd, ClientEvent, Config, CounterClass, Counters, OutId, Output, RawJson, Reply,
+    ReplyToken, TurnToken,
 };
+use pintle_fuzz::End;
 use serde_json::{Value, json};
 
 /// A time to count from. The machines look at no clock, so any will do.
@@ -16,45 +19,23 @@ pub(crate) fn epoch() -> Instant {
 /// What comes back with the outcome of a request in these tests.
 pub(crate) type Tag = u32;
 
-/// An agent's end with a scripted client before it.
-pub(crate) struct Agent {
-    pub(crate) end: AgentEnd<Tag>,
+/// What comes back with the outcome of a request in these tests is a [`Tag`]; what an end does is the same on both sides.
+pub(crate) struct Side<E: End<Tag = Tag>> {
+    pub(crate) end: E,
     pub(crate) now: Instant,
-    pub(crate) events: Vec<AgentEvent<Tag>>,
+    pub(crate) events: Vec<E::Event>,
     out: Vec<u8>,
+    pub(crate) sentinel: Sentinel,
 }
 
-impl Agent {
+/// An agent's end with a scripted client before it.
+pub(crate) type Agent = Side<AgentEnd<Tag>>;
+/// A client's end with a scripted agent before it.
+pub(crate) type Client = Side<ClientEnd<Tag>>;
+
+impl<E: End<Tag = Tag>> Side<E> {
     pub(crate) fn new(config: Config) -> Self {
-        Self { end: AgentEnd::new(config), now: epoch(), events: Vec::new(), out: Vec::new() }
-    }
-
-    /// After a handshake in which the agent advertised `capabilities`.
-    pub(crate) fn initialized(capabilities: Value) -> Self {
-        Self::initialized_with(Config::default(), capabilities, json!({}))
-    }
-
-    pub(crate) fn initialized_with(config: Config, capabilities: Value, client: Value) -> Self {
-        let mut agent = Self::new(config);
-        agent.request(json!("init"), "initialize", json!({ "protocolVersion": 1, "clientCapabilities": client }));
-        let (token, _) = agent.take_request("initialize");
-        agent.answer(token, json!({ "protocolVersion": 1, "agentCapabilities": capabilities }));
-        assert_eq!(agent.frames().len(), 1, "the handshake");
-        agent
-    }
-
-    /// With one open session, `s1`.
-    pub(crate) fn with_session() -> Self {
-        let mut agent = Self::initialized(json!({ "loadSession": true, "sessionCapabilities": { "close": {} } }));
-        agent.open_session("s1");
-        agent
-    }
-
-    pub(crate) fn open_session(&mut self, id: &str) {
-        self.request(json!(format!("new {id}")), "session/new", json!({ "cwd": "/", "mcpServers": [] }));
-        let (token, _) = self.take_request("session/new");
-        self.answer(token, json!({ "sessionId": id }));
-        assert_eq!(self.frames().len(), 1, "the answer to session/new");
+        Self { end: E::new(config), now: epoch(), events: Vec::new(), out: Vec::new(), sentinel: Sentinel::default() }
     }
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
@@ -68,22 +49,6 @@ impl Agent {
 
     pub(crate) fn send(&mut self, frame: Value) {
         self.line(&frame.to_string());
-    }
-
-    pub(crate) fn request(&mut self, id: Value, method: &str, params: Value) {
-        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
-    }
-
-    pub(crate) fn notify(&mut self, method: &str, params: Value) {
-        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
-    }
-
-    pub(crate) fn prompt(&mut self, id: i64) {
-        self.request(json!(id), "session/prompt", json!({ "sessionId": "s1", "prompt": [] }));
-    }
-
-    pub(crate) fn cancel(&mut self) {
-        self.notify("session/cancel", json!({ "sessionId": "s1" }));
     }
 
     pub(crate) fn pass(&mut self, time: Duration) {
@@ -116,6 +81,58 @@ impl Agent {
     pub(crate) fn text(&mut self) -> String {
         self.settle();
         String::from_utf8(std::mem::take(&mut self.out)).expect("UTF-8")
+    }
+}
+
+impl<E: End<Tag = Tag>> Drop for Side<E> {
+    fn drop(&mut self) {
+        self.sentinel.look(self.end.counters());
+    }
+}
+
+impl Agent {
+    /// After a handshake in which the agent advertised `capabilities`.
+    pub(crate) fn initialized(capabilities: Value) -> Self {
+        Self::initialized_with(Config::default(), capabilities, json!({}))
+    }
+
+    pub(crate) fn initialized_with(config: Config, capabilities: Value, client: Value) -> Self {
+        let mut agent = Self::new(config);
+        agent.request(json!("init"), "initialize", json!({ "protocolVersion": 1, "clientCapabilities": client }));
+        let (token, _) = agent.take_request("initialize");
+        agent.answer(token, json!({ "protocolVersion": 1, "agentCapabilities": capabilities }));
+        assert_eq!(agent.frames().len(), 1, "the handshake");
+        agent
+    }
+
+    /// With one open session, `s1`.
+    pub(crate) fn with_session() -> Self {
+        let mut agent = Self::initialized(json!({ "loadSession": true, "sessionCapabilities": { "close": {} } }));
+        agent.open_session("s1");
+        agent
+    }
+
+    pub(crate) fn open_session(&mut self, id: &str) {
+        self.request(json!(format!("new {id}")), "session/new", json!({ "cwd": "/", "mcpServers": [] }));
+        let (token, _) = self.take_request("session/new");
+        self.answer(token, json!({ "sessionId": id }));
+        assert_eq!(self.frames().len(), 1, "the answer to session/new");
+    }
+
+    pub(crate) fn request(&mut self, id: Value, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+    }
+
+    pub(crate) fn notify(&mut self, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    pub(crate) fn prompt(&mut self, id: i64) {
+        self.request(json!(id), "session/prompt", json!({ "sessionId": "s1", "prompt": [] }));
+    }
+
+    pub(crate) fn cancel(&mut self) {
+        self.notify("session/cancel", json!({ "sessionId": "s1" }));
     }
 
     /// The next request that the application saw.
@@ -155,19 +172,57 @@ impl Agent {
     }
 }
 
-/// A client's end with a scripted agent before it.
-pub(crate) struct Client {
-    pub(crate) end: ClientEnd<Tag>,
-    pub(crate) now: Instant,
-    pub(crate) events: Vec<ClientEvent<Tag>>,
-    out: Vec<u8>,
+/// what only this program can cause fails the test in which it happens, unless the test says that it means to; and
+/// so does saying so in vain.
+#[derive(Default)]
+pub(crate) struct Sentinel {
+    expected: Vec<&'static str>,
+    tolerated: Vec<&'static str>,
+}
+
+impl Sentinel {
+    /// This test makes its program do what counts so.
+    pub(crate) fn expect(&mut self, counter: &'static str) {
+        self.expected.push(counter);
+    }
+
+    /// This test may.
+    pub(crate) fn tolerate(&mut self, counter: &'static str) {
+        self.tolerated.push(counter);
+    }
+
+    fn look(&self, counters: Counters) {
+        if std::thread::panicking() {
+            return;
+        }
+        for (name, _, number) in counters.iter().filter(|(_, class, _)| *class == CounterClass::Program) {
+            if !self.tolerated.contains(&name) {
+                assert_eq!(number > 0, self.expected.contains(&name), "{name}: {number}, unlike what the test said");
+            }
+        }
+    }
+}
+
+/// the sentinel sees what was not declared, and what was declared and did not happen.
+#[test]
+fn r_290_the_sentinel_can_fail() {
+    let check = |drops_a_token: bool, declares: bool| {
+        let mut agent = Agent::with_session();
+        if drops_a_token {
+            agent.request(json!(1), "_x", json!({}));
+            drop(agent.take_request("_x"));
+            agent.settle();
+        }
+        if declares {
+            agent.sentinel.expect("dropped_reply");
+        }
+        std::panic::catch_unwind(AssertUnwindSafe(|| drop(agent))).is_ok()
+    };
+    assert!(check(false, false) && check(true, true));
+    assert!(!check(true, false) && !check(false, true));
 }
 
 impl Client {
-    pub(crate) fn new(config: Config) -> Self {
-        Self { end: ClientEnd::new(config), now: epoch(), events: Vec::new(), out: Vec::new() }
-    }
-
     pub(crate) fn initialized(capabilities: Value) -> Self {
         Self::initialized_with(Config::default(), capabilities)
     }
@@ -212,19 +267,6 @@ impl Client {
         self.ask("session/prompt", json!({ "sessionId": session, "prompt": [] })).expect("sent")
     }
 
-    pub(crate) fn feed(&mut self, bytes: &[u8]) {
-        self.end.feed(self.now, bytes);
-        self.settle();
-    }
-
-    pub(crate) fn line(&mut self, text: &str) {
-        self.feed(format!("{text}\n").as_bytes());
-    }
-
-    pub(crate) fn send(&mut self, frame: Value) {
-        self.line(&frame.to_string());
-    }
-
     /// An update of `session` whose text is `text`.
     pub(crate) fn update(&mut self, session: &str, text: &str, meta: Value) {
         let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
@@ -233,36 +275,6 @@ impl Client {
 
     pub(crate) fn end_turn(&mut self, prompt: OutId) {
         self.send(json!({ "jsonrpc": "2.0", "id": prompt.get(), "result": { "stopReason": "end_turn" } }));
-    }
-
-    pub(crate) fn pass(&mut self, time: Duration) {
-        self.now += time;
-        if self.end.poll_timeout().is_some_and(|deadline| deadline <= self.now) {
-            self.end.handle_timeout(self.now);
-        }
-        self.settle();
-    }
-
-    pub(crate) fn settle(&mut self) {
-        self.end.reap();
-        while let Some(output) = self.end.poll_output() {
-            if let Output::Bytes(bytes) = output {
-                self.end.wrote(bytes.len());
-                self.out.extend_from_slice(&bytes);
-            }
-        }
-        self.events.extend(std::iter::from_fn(|| self.end.poll_event()));
-    }
-
-    pub(crate) fn frames(&mut self) -> Vec<Value> {
-        self.settle();
-        lines(&mut self.out)
-    }
-
-    /// The same, as it was written.
-    pub(crate) fn text(&mut self) -> String {
-        self.settle();
-        String::from_utf8(std::mem::take(&mut self.out)).expect("UTF-8")
     }
 
     pub(crate) fn take_request(&mut self, method: &str) -> ReplyToken {

@@ -157,6 +157,35 @@ fn g_15_error_codes() {
     }
 }
 
+/// R-215 as the protocol has it: `mcpServers` is required where a session is made or loaded, and may be left out where one is
+/// resumed. R-214: an entry without a type is a command, and may say so.
+#[test]
+fn r_215_where_mcp_servers_may_be_left_out() {
+    let servers = |json: &str| decode::<NewSessionRequest>(json).map(|request| request.mcp_servers.to_vec());
+    assert!(servers(r#"{"cwd":"/w"}"#).is_err());
+    assert!(decode::<LoadSessionRequest>(r#"{"sessionId":"s","cwd":"/w"}"#).is_err());
+    let resume: ResumeSessionRequest = decode(r#"{"sessionId":"s","cwd":"/w"}"#).expect("lenient");
+    assert!(resume.mcp_servers.is_empty());
+    for entry in [
+        r#"{"name":"n","command":"c","args":[],"env":[]}"#,
+        r#"{"type":"stdio","name":"n","command":"c","args":[],"env":[]}"#,
+    ] {
+        let found = servers(&format!(r#"{{"cwd":"/w","mcpServers":[{entry}]}}"#)).expect("lenient");
+        assert!(matches!(&found[..], [McpServer::Stdio(server)] if server.command == "c"), "{entry}");
+    }
+    assert!(servers(r#"{"cwd":"/w","mcpServers":{}}"#).is_err());
+    assert!(servers(r#"{"cwd":"/w","mcpServers":[{"name":"n"}]}"#).is_err());
+}
+
+/// R-216: what is not set is not written, and neither is a capability object that grants nothing.
+#[test]
+fn r_216_what_is_not_set_is_not_written() {
+    let written = |value: serde_json::Value, expected| assert_eq!(value, expected);
+    written(serde_json::to_value(AgentCapabilities::new()).expect("writable"), json!({}));
+    written(serde_json::to_value(ClientCapabilities::new()).expect("writable"), json!({}));
+    written(serde_json::to_value(ToolCallUpdate::new("t")).expect("writable"), json!({"toolCallId": "t"}));
+}
+
 /// Older peers answer `null` where there is nothing to tell.
 #[test]
 fn null_results() {
@@ -199,7 +228,7 @@ fn g_20_content_and_transports_are_checked() {
             .to_string(),
         "mcpServers[0].type: needs the capability mcpCapabilities.sse, which was not advertised"
     );
-    // G-19: an unknown transport is never started as a command.
+    // R-214, G-19: an unknown transport is never started as a command.
     assert_eq!(
         servers(r#"{"type":"pigeon","name":"n","command":"c","args":[],"env":[]}"#)
             .require_advertised(&agent)

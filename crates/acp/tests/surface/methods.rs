@@ -136,7 +136,7 @@ fn r_004_the_core_rows_are_the_protocols_own() {
     assert!(METHODS.iter().all(|row| row.protocol_version == 1));
 }
 
-/// a side's inbound rows are its own and those of both; the other side's are not found.
+/// a side's inbound rows are its own and those of both; the other side's are not found.
 #[test]
 fn r_005_rows_of_a_side() {
     for row in METHODS {

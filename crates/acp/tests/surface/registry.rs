@@ -82,6 +82,20 @@ macro_rules! registry {
 
 method_table!(registry);
 
+/// every type that the table names has its reader here, and the other way round; each refuses what is no object.
+#[test]
+fn r_003_every_type_of_the_table_is_read() {
+    let found = probes();
+    for row in pintle_acp::METHODS {
+        let named = [row.params.map(|_| "params"), row.result.map(|_| "result")];
+        for what in named.into_iter().flatten() {
+            let name = format!("{} {what}", row.wire);
+            let probe = found.iter().find(|probe| probe.name == name).unwrap_or_else(|| panic!("no type for {name}"));
+            assert!((probe.read)("7").verdict.is_err(), "{name}");
+        }
+    }
+}
+
 fn to_agent<T: pintle_acp::Notification>(id: MethodId) -> Probe {
     Probe {
         name: format!("{} params", id.wire()),

@@ -15,7 +15,7 @@ use pintle_acp::{
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::link::{Link, Waiter, now};
+use super::link::{Link, NoRoom, Parcel, Waiter, now};
 use crate::transport::TransportKind;
 
 /// A request was not answered with a result.
@@ -49,6 +49,14 @@ pub enum RequestError {
     /// The connection closed before the answer came.
     #[error("connection closed")]
     Closed,
+    /// The answer came and was dropped: too many bytes of answers wait to be taken
+    /// ([`Config::max_untaken_answer_bytes`](super::Config::max_untaken_answer_bytes)). The peer has done what it was
+    /// asked for.
+    #[error("more than {limit_bytes} bytes of answers wait to be taken")]
+    NoRoom {
+        /// The bound that was reached.
+        limit_bytes: usize,
+    },
 }
 
 impl From<RequestError> for Error {
@@ -76,9 +84,11 @@ impl Connection {
         &self.link
     }
 
-    /// Sends a request and waits for its answer, at most for the time that is usual for the method: ten minutes for a
-    /// permission, half an hour for the exit of a terminal, half a minute for the other callbacks of an agent, for ever
-    /// otherwise. [`Connection::request_within`] names another time.
+    /// Sends a request and waits for its answer, at most for the time that is usual for the method
+    /// ([`timeouts`](super::timeouts)): a minute for `initialize` and for what only changes or lists something, five
+    /// to open a session, ten where a person has to act (`authenticate`, a permission), half an hour for the exit of a
+    /// terminal, half a minute for the other callbacks of an agent. A prompt and an elicitation take as long as they take,
+    /// as extension methods do. [`Connection::request_within`] names another time.
     ///
     /// Dropping the future gives the request up: the peer is told (`$/cancel_request`), as it is after a timeout.
     ///
@@ -234,6 +244,15 @@ fn is_waited_for(method: &str) -> bool {
 
 fn usual_limit(method: MethodId) -> Option<Duration> {
     match method {
+        MethodId::Initialize => Some(timeouts::INITIALIZE),
+        MethodId::Authenticate => Some(timeouts::AUTHENTICATE),
+        MethodId::NewSession | MethodId::LoadSession | MethodId::ResumeSession => Some(timeouts::OPEN_SESSION),
+        MethodId::ListSessions
+        | MethodId::CloseSession
+        | MethodId::DeleteSession
+        | MethodId::SetSessionMode
+        | MethodId::SetSessionConfigOption
+        | MethodId::Logout => Some(timeouts::CONTROL),
         MethodId::RequestPermission => Some(timeouts::PERMISSION),
         MethodId::WaitForTerminalExit => Some(timeouts::TERMINAL_EXIT),
         MethodId::ReadTextFile
@@ -251,14 +270,14 @@ fn usual_limit(method: MethodId) -> Option<Duration> {
 pub struct PendingReply<T> {
     link: Arc<Link>,
     id: OutId,
-    outcome: oneshot::Receiver<Outcome>,
+    outcome: oneshot::Receiver<Parcel>,
     waited_for: bool,
     done: bool,
     result: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<T: Shape> PendingReply<T> {
-    fn new(link: Arc<Link>, id: OutId, outcome: oneshot::Receiver<Outcome>, waited_for: bool) -> Self {
+    fn new(link: Arc<Link>, id: OutId, outcome: oneshot::Receiver<Parcel>, waited_for: bool) -> Self {
         if waited_for {
             link.wait_begins();
         }
@@ -275,14 +294,14 @@ impl<T: Shape> PendingReply<T> {
     /// # Errors
     /// There is no result.
     pub async fn raw(mut self) -> Result<RawJson, RequestError> {
-        let outcome = std::future::poll_fn(|cx| self.poll_outcome(cx)).await;
-        result(outcome)
+        let parcel = std::future::poll_fn(|cx| self.poll_parcel(cx)).await;
+        result(parcel)
     }
 
-    pub(crate) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let outcome = std::task::ready!(Pin::new(&mut self.outcome).poll(cx));
+    fn poll_parcel(&mut self, cx: &mut Context<'_>) -> Poll<Parcel> {
+        let parcel = std::task::ready!(Pin::new(&mut self.outcome).poll(cx));
         self.done = true;
-        Poll::Ready(outcome.unwrap_or(Outcome::Closed))
+        Poll::Ready(parcel.unwrap_or_else(|_| Parcel::closed()))
     }
 }
 
@@ -290,8 +309,8 @@ impl<T: Shape> Future for PendingReply<T> {
     type Output = Result<T, RequestError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = std::task::ready!(self.poll_outcome(cx));
-        Poll::Ready(result(outcome).and_then(|result| typed(&result).map_err(RequestError::Result)))
+        let parcel = std::task::ready!(self.poll_parcel(cx));
+        Poll::Ready(result(parcel).and_then(|result| typed(&result).map_err(RequestError::Result)))
     }
 }
 
@@ -319,12 +338,13 @@ fn typed<T: Shape>(result: &RawJson) -> Result<T, Fault> {
     decode(text).or_else(|fault| if text == "null" { decode("{}").map_err(|_| fault) } else { Err(fault) })
 }
 
-pub(crate) fn result(outcome: Outcome) -> Result<RawJson, RequestError> {
-    match outcome {
-        Outcome::Result(result) => Ok(result),
-        Outcome::Error(error) => Err(RequestError::Peer(error)),
-        Outcome::TimedOut => Err(RequestError::TimedOut),
-        Outcome::TurnCancelled => Err(RequestError::TurnCancelled),
-        Outcome::Closed => Err(RequestError::Closed),
+pub(crate) fn result(parcel: Parcel) -> Result<RawJson, RequestError> {
+    match parcel.open() {
+        Ok(Outcome::Result(result)) => Ok(result),
+        Ok(Outcome::Error(error)) => Err(RequestError::Peer(error)),
+        Ok(Outcome::TimedOut) => Err(RequestError::TimedOut),
+        Ok(Outcome::TurnCancelled) => Err(RequestError::TurnCancelled),
+        Ok(Outcome::Closed) => Err(RequestError::Closed),
+        Err(NoRoom { limit_bytes }) => Err(RequestError::NoRoom { limit_bytes }),
     }
 }

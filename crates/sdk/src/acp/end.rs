@@ -122,6 +122,10 @@ impl End {
         either!(self, end => end.count_shed_notification());
     }
 
+    pub(crate) fn count_shed_answer(&mut self) {
+        either!(self, end => end.count_shed_answer());
+    }
+
     // The five verbs.
 
     pub(crate) fn feed(&mut self, now: Instant, bytes: &[u8]) {

@@ -287,7 +287,7 @@ async fn one(link: &Arc<Link>, service: &Arc<dyn Service>, work: Work) {
         }
         // Taken together with those behind it.
         Work::Update { .. } => {}
-        Work::Outcome { waiter, outcome } => waiter.deliver(outcome, 0),
+        Work::Outcome { waiter, outcome } => waiter.deliver(link, outcome, 0),
         Work::SessionEnded { session } => {
             until_aborted(link, service::session_ended(link, &**service, &session)).await;
         }

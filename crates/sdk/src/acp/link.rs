@@ -1,6 +1,7 @@
 //! What the loop of a connection, its handles and its tasks share.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -24,18 +25,86 @@ pub(crate) const INBOX_HARD_BYTES: usize = 8 * 1024 * 1024;
 /// Who gets the outcome of one of our requests.
 #[derive(Debug)]
 pub(crate) enum Waiter {
-    Call(oneshot::Sender<Outcome>),
+    Call(oneshot::Sender<Parcel>),
     Stream(Arc<Sink>),
 }
 
 impl Waiter {
     /// Hands the outcome over. Nobody may be there any more to take it.
-    pub(crate) fn deliver(self, outcome: Outcome, updates: u64) {
+    pub(crate) fn deliver(self, link: &Arc<Link>, outcome: Outcome, updates: u64) {
+        let parcel = Parcel::new(link, outcome);
         match self {
-            Self::Call(sender) => drop(sender.send(outcome)),
-            Self::Stream(sink) => sink.end(outcome, updates),
+            Self::Call(sender) => drop(sender.send(parcel)),
+            Self::Stream(sink) => sink.end(parcel, updates),
         }
     }
+}
+
+/// An outcome on its way to whoever asked. Its bytes count until it is opened or dropped.
+#[derive(Debug)]
+pub(crate) struct Parcel {
+    outcome: Result<Outcome, NoRoom>,
+    _weight: Option<Weight>,
+}
+
+/// An answer came, and was dropped: too much of what came before has not been taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoRoom {
+    pub(crate) limit_bytes: usize,
+}
+
+impl Parcel {
+    fn new(link: &Arc<Link>, outcome: Outcome) -> Self {
+        let bytes = match &outcome {
+            Outcome::Result(result) => result.as_bytes().len(),
+            Outcome::Error(error) => error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
+            Outcome::TimedOut | Outcome::TurnCancelled | Outcome::Closed => 0,
+        };
+        let before = link.untaken_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let weight = Weight { link: link.clone(), bytes };
+        let limit_bytes = link.bounds.untaken_answer_bytes;
+        if bytes > 0 && before > 0 && before.saturating_add(bytes) > limit_bytes {
+            link.lock().end.count_shed_answer();
+            return Self { outcome: Err(NoRoom { limit_bytes }), _weight: None };
+        }
+        Self { outcome: Ok(outcome), _weight: Some(weight) }
+    }
+
+    /// What the connection says to a request that it forgot.
+    pub(crate) fn closed() -> Self {
+        Self { outcome: Ok(Outcome::Closed), _weight: None }
+    }
+
+    pub(crate) fn open(self) -> Result<Outcome, NoRoom> {
+        self.outcome
+    }
+}
+
+/// Bytes of answers that were not taken, as long as it lives.
+struct Weight {
+    link: Arc<Link>,
+    bytes: usize,
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.link.untaken_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes)
+    }
+}
+
+/// What a link holds at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Calls that wait to be written.
+    pub(crate) credit_bytes: usize,
+    /// Answers that nobody has taken.
+    pub(crate) untaken_answer_bytes: usize,
 }
 
 pub(crate) struct State {
@@ -51,7 +120,8 @@ pub(crate) struct Link {
     state: Mutex<State>,
     /// One permit per byte of calls that may wait to be written: senders queue here, in order.
     credit: Semaphore,
-    credit_limit_bytes: usize,
+    bounds: Bounds,
+    untaken_bytes: AtomicUsize,
     /// Ends the handlers of requests and turns: nobody can be answered any more.
     pub(crate) stop: CancellationToken,
     /// Ends every task of the connection: nobody owns it any more.
@@ -70,11 +140,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(end: End, credit_limit_bytes: usize, kind: TransportKind) -> Arc<Self> {
+    pub(crate) fn new(end: End, bounds: Bounds, kind: TransportKind) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State { end, sinks: HashMap::new(), waker: None, credit_bytes: 0 }),
-            credit: Semaphore::new(credit_limit_bytes),
-            credit_limit_bytes,
+            credit: Semaphore::new(bounds.credit_bytes),
+            bounds,
+            untaken_bytes: AtomicUsize::new(0),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -150,7 +221,7 @@ impl Link {
         match self.credit.try_acquire_many(self.price(call)) {
             Ok(permit) => self.spend(permit, call, send),
             Err(TryAcquireError::Closed) => Err(SendError::Closed.into()),
-            Err(TryAcquireError::NoPermits) => Err(SendError::Full { limit_bytes: self.credit_limit_bytes }.into()),
+            Err(TryAcquireError::NoPermits) => Err(SendError::Full { limit_bytes: self.bounds.credit_bytes }.into()),
         }
     }
 
@@ -171,7 +242,7 @@ impl Link {
 
     /// A frame larger than the whole credit costs all of it.
     fn price(&self, call: &Call) -> u32 {
-        u32::try_from(call.len().min(self.credit_limit_bytes)).unwrap_or(u32::MAX)
+        u32::try_from(call.len().min(self.bounds.credit_bytes)).unwrap_or(u32::MAX)
     }
 
     /// `bytes` were written: what they took of the credit is free again.
@@ -220,6 +291,12 @@ impl Link {
         self.running().remove(&token.key());
         drop(token);
         self.wake();
+    }
+
+    /// Bytes of answers that nobody has taken.
+    #[cfg(test)]
+    pub(crate) fn untaken_bytes(&self) -> usize {
+        self.untaken_bytes.load(Ordering::Relaxed)
     }
 
     /// What the connection holds for handlers that run: stop tokens of requests, turns, streams of updates.
@@ -368,5 +445,6 @@ mod tests {
         assert_eq!(agent.link().held(), (0, 0, 0));
         assert_eq!(client.link().held(), (0, 0, 0));
         assert_eq!((agent.link().inbox_bytes(), client.link().inbox_bytes()), (0, 0));
+        assert_eq!((agent.link().untaken_bytes(), client.link().untaken_bytes()), (0, 0));
     }
 }

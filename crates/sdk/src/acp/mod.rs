@@ -46,5 +46,5 @@ pub use turn::Turn;
 pub use pintle_acp::permission::{self, Decision};
 pub use pintle_acp::{
     Callback, Closed, Config, CounterClass, Counters, Error, ErrorCode, METHODS, Method, MethodId, RawJson, RxSeq,
-    SendError, Side, TurnOver, UpdateError, callbacks, types,
+    SendError, Side, TurnOver, UpdateError, callbacks, timeouts, types,
 };

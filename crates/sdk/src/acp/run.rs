@@ -268,7 +268,7 @@ impl Run {
                     control.kill.cancel();
                 }
             }
-            AgentEvent::Outcome { waiter, outcome } => waiter.deliver(outcome, 0),
+            AgentEvent::Outcome { waiter, outcome } => waiter.deliver(&self.link, outcome, 0),
             AgentEvent::SessionClosed { session, .. } => self.lanes.forget(&session),
             AgentEvent::Closed(why) => self.close(why),
         }
@@ -304,7 +304,7 @@ impl Run {
                 (waiter @ Waiter::Call(_), Some((session, _))) => {
                     self.lanes.push(Some(session), Work::Outcome { waiter, outcome });
                 }
-                (waiter, turn) => waiter.deliver(outcome, turn.map_or(0, |(_, updates)| updates)),
+                (waiter, turn) => waiter.deliver(&self.link, outcome, turn.map_or(0, |(_, updates)| updates)),
             },
             ClientEvent::SessionClosed { session } => {
                 self.lanes.push(Some(session.clone()), Work::SessionEnded { session: session.clone() });
@@ -364,7 +364,7 @@ impl Drop for Run {
                 if let Event::Agent(AgentEvent::Outcome { waiter, outcome })
                 | Event::Client(ClientEvent::Outcome { waiter, outcome, .. }, _) = event
                 {
-                    waiter.deliver(outcome, 0);
+                    waiter.deliver(&self.link, outcome, 0);
                 }
             }
             self.link.finished(Closed::Lost);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pintle_acp::types::{InitializeRequest, InitializeResponse, PromptRequest, ProtocolVersion, SessionId};
-use pintle_acp::{AgentEnd, Call, ClientEnd, Closed, Config, Error, Request, RxSeq};
+use pintle_acp::{AgentEnd, Call, ClientEnd, Closed, Config, Error, Request, RxSeq, timeouts};
 use tokio::task::JoinHandle;
 
 use super::agent::{Agent, AgentService};
@@ -16,7 +16,7 @@ use super::connection::{Connection, RequestError};
 use super::ctx::Ctx;
 use super::end::End;
 use super::lane::{Panicked, catch_panic};
-use super::link::{Link, Waiter};
+use super::link::{Bounds, Link, Waiter};
 use super::run::Run;
 use super::service::Service;
 use super::stream::{CollectedTurn, PromptError, Sink, TurnStream};
@@ -78,8 +78,8 @@ pub(crate) async fn agent_connection(
 ) -> Result<(Connection, Run), ServeError> {
     transport.open().map_err(ServeError::Open)?;
     let agent = Arc::new(agent);
-    let (config, credit_bytes) = with_fair_credit(config);
-    let link = Link::new(End::Agent(Box::new(AgentEnd::new(config))), credit_bytes, transport.kind());
+    let (config, bounds) = with_fair_credit(config);
+    let link = Link::new(End::Agent(Box::new(AgentEnd::new(config))), bounds, transport.kind());
     let cx = Ctx::without_reply(link.clone(), None, None, RxSeq::default(), link.stop.clone());
     match catch_panic(agent.init(&cx)).await {
         Ok(Ok(())) => {}
@@ -92,11 +92,13 @@ pub(crate) async fn agent_connection(
 
 /// Senders queue in the order in which they came, before the end sees their calls; so its own bound, which knows no order,
 /// is lifted.
-fn with_fair_credit(config: Config) -> (Config, usize) {
-    let credit_bytes = config.max_call_backlog_bytes.clamp(1, u32::MAX as usize / 2);
-    let mut config = config;
+fn with_fair_credit(mut config: Config) -> (Config, Bounds) {
+    let bounds = Bounds {
+        credit_bytes: config.max_call_backlog_bytes.clamp(1, u32::MAX as usize / 2),
+        untaken_answer_bytes: config.max_untaken_answer_bytes,
+    };
     config.max_call_backlog_bytes = usize::MAX;
-    (config, credit_bytes)
+    (config, bounds)
 }
 
 /// Connects `client` to the agent behind `transport`, without the handshake: call [`ClientConnection::initialize`] first.
@@ -127,8 +129,8 @@ pub(crate) fn client_connection(
     config: Config,
 ) -> Result<(Connection, Run), ServeError> {
     transport.open().map_err(ServeError::Open)?;
-    let (config, credit_bytes) = with_fair_credit(config);
-    let link = Link::new(End::Client(Box::new(ClientEnd::new(config))), credit_bytes, transport.kind());
+    let (config, bounds) = with_fair_credit(config);
+    let link = Link::new(End::Client(Box::new(ClientEnd::new(config))), bounds, transport.kind());
     let capabilities = client.capabilities();
     let service: Arc<dyn Service> = Arc::new(ClientService { client: Arc::new(client), capabilities });
     let run = Run::new(link.clone(), Box::new(transport), service);
@@ -151,16 +153,25 @@ pub struct ClientConnection {
 }
 
 impl ClientConnection {
-    /// The handshake, with what the client advertises.
+    /// The handshake, with what the client advertises. An agent has a minute to answer
+    /// ([`timeouts::INITIALIZE`](super::timeouts::INITIALIZE)); [`Self::initialize_within`] names another time.
     ///
     /// # Errors
     /// There is no good answer, or the agent answers with a version of the protocol that this crate does not speak; the
     /// connection is closed then.
     pub async fn initialize(&self) -> Result<InitializeResponse, RequestError> {
+        self.initialize_within(Some(timeouts::INITIALIZE)).await
+    }
+
+    /// [`Self::initialize`] with a limit of its own. After [`RequestError::TimedOut`] it may be tried again.
+    ///
+    /// # Errors
+    /// As [`Self::initialize`].
+    pub async fn initialize_within(&self, limit: Option<Duration>) -> Result<InitializeResponse, RequestError> {
         let mut request = InitializeRequest::new(ProtocolVersion::LATEST);
         request.client_capabilities = self.hello.capabilities.clone();
         request.client_info.clone_from(&self.hello.info);
-        let response = self.connection.request(request).await?;
+        let response = self.connection.request_within(request, limit).await?;
         if !response.protocol_version.is_spoken() {
             self.connection.close();
             return Err(RequestError::Version { offered: response.protocol_version.get() });

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pintle_acp::RawJson;
 use pintle_acp::types::{PromptResponse, SessionNotification, decode, decode_update};
-use pintle_acp::{Outcome, RawJson};
 use tokio::sync::Notify;
 
 use super::connection::{RequestError, result};
-use super::link::Link;
+use super::link::{Link, Parcel};
 
 /// What an update costs beside its frame.
 const ITEM_BYTES: usize = 64;
@@ -103,8 +103,9 @@ impl TurnStream {
     pub async fn finish(mut self) -> Result<PromptResponse, PromptError> {
         while self.next_raw().await.is_some() {}
         self.ended = true;
-        let (outcome, expected) = self.sink.lock().end.take().unwrap_or((Outcome::Closed, 0));
-        let response = result(outcome)?;
+        let end = self.sink.lock().end.take();
+        let (parcel, expected) = end.unwrap_or_else(|| (Parcel::closed(), 0));
+        let response = result(parcel)?;
         if self.delivered < expected {
             return Err(PromptError::DeliveryGap { delivered: self.delivered, expected });
         }
@@ -156,7 +157,7 @@ pub(crate) struct Sink {
 #[derive(Debug, Default)]
 struct SinkState {
     queue: VecDeque<RawJson>,
-    end: Option<(Outcome, u64)>,
+    end: Option<(Parcel, u64)>,
     abandoned: bool,
 }
 
@@ -179,8 +180,8 @@ impl Sink {
     }
 
     /// The prompt was answered; `updates` were raised for it.
-    pub(crate) fn end(&self, outcome: Outcome, updates: u64) {
-        self.lock().end = Some((outcome, updates));
+    pub(crate) fn end(&self, parcel: Parcel, updates: u64) {
+        self.lock().end = Some((parcel, updates));
         self.ready.notify_one();
     }
 

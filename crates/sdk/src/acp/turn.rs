@@ -200,7 +200,8 @@ impl Turn {
             .await;
         let Ok(id) = asked else { return Ok(Decision::Cancelled(NoDecision::NotAsked)) };
         let ask = Ask { link, id: Some(id) };
-        let outcome = outcome.await.unwrap_or(Outcome::Closed);
+        // What cannot be taken is no yes.
+        let outcome = outcome.await.ok().and_then(|parcel| parcel.open().ok()).unwrap_or(Outcome::Closed);
         ask.done();
         Ok(Decision::judge(&request.options, &outcome))
     }

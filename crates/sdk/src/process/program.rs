@@ -143,7 +143,11 @@ mod os {
 }
 
 #[cfg(windows)]
-mod os {
+use self::windows as os;
+
+/// Tested everywhere: it only looks at names.
+#[cfg(any(windows, test))]
+mod windows {
     use std::path::{Path, PathBuf};
 
     /// What the system runs without asking for more. A `.cmd` goes through the command interpreter, as std does it.
@@ -172,6 +176,22 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    /// acpx#90, #169, #191, openclaw#95310: a shim of npm is found on Windows by the name that people type, as a `.cmd`; what
+    /// only a shell could run is not.
+    #[test]
+    fn a_cmd_shim_is_found_by_its_name() {
+        let tried = |name: &str| -> Vec<String> {
+            windows::candidates(Path::new(name)).map(|path| path.display().to_string()).collect()
+        };
+        assert_eq!(tried("dir/npx"), ["dir/npx.exe", "dir/npx.com", "dir/npx.cmd", "dir/npx.bat"]);
+        assert_eq!(tried("npx.cmd")[0], "npx.cmd", "a name with its extension comes first");
+        for (name, expected) in
+            [("npx.cmd", true), ("NPX.CMD", true), ("a.exe", true), ("npx", false), ("npx.ps1", false)]
+        {
+            assert_eq!(windows::may_execute(Path::new(name)), expected, "{name}");
+        }
+    }
 
     /// `one/tool` may not be executed, `two/tool` may; `one/dir` is a directory.
     fn scratch() -> tempfile::TempDir {

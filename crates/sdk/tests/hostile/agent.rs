@@ -156,11 +156,13 @@ async fn garbage_does_not_disturb_a_turn() {
 
 /// python-sdk#27: sixteen megabytes on one line, through the whole of it.
 #[tokio::test(start_paused = true)]
-async fn a_prompt_of_sixteen_megabytes() {
+async fn prompts_of_sixteen_and_forty_megabytes() {
     let (mut peer, _agent, _served) = Scripted::start().await;
-    let bytes = 16 << 20;
-    peer.prompt(1, "s1", &format!("size {}", "x".repeat(bytes))).await;
-    assert_eq!(text(&peer.line().await), bytes.to_string());
+    for bytes in [16 << 20, 40 << 20] {
+        peer.prompt(1, "s1", &format!("size {}", "x".repeat(bytes))).await;
+        assert_eq!(text(&peer.line().await), bytes.to_string());
+        assert_eq!(peer.line().await["result"]["stopReason"], "end_turn");
+    }
 }
 
 /// a client that dies in the middle of a frame, with a turn running, a permission open and a request held.

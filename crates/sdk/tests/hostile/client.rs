@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use pintle_sdk::acp::types::{
     ClientCapabilities, NewSessionRequest, PromptRequest, RequestPermissionRequest, RequestPermissionResponse,
-    SessionId, SessionNotification, SessionUpdate, StopReason,
+    SessionId, SessionNotification, SessionUpdate, SetSessionModeRequest, StopReason,
 };
-use pintle_sdk::acp::{Client, ClientConnection, Closed, Ctx, Error, RequestError, SendError, connect};
+use pintle_sdk::acp::{
+    Client, ClientConnection, Closed, Config, Ctx, Error, PromptError, RequestError, SendError, connect_with, timeouts,
+};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use crate::raw::{PIPE_BYTES, Peer, code};
+use crate::raw::{PIPE_BYTES, Peer, Sentinel, code};
 
 /// Notes its updates; can be told to stop taking them.
 #[derive(Clone)]
@@ -59,16 +61,25 @@ struct Table {
 
 impl Table {
     fn unshaken() -> Self {
-        let (peer, transport) = Peer::pair();
+        Self::unshaken_with(Config::default())
+    }
+
+    fn unshaken_with(config: Config) -> Self {
+        let (mut peer, transport) = Peer::pair();
         let (sender, seen) = mpsc::unbounded_channel();
         let desk = Desk { seen: sender, blocked: Arc::default(), go: Arc::default(), asked: Arc::default() };
-        let connection = connect(desk.clone(), transport).expect("opens");
+        let connection = connect_with(desk.clone(), transport, config).expect("opens");
+        peer.sentinel = Sentinel::over(&connection);
         Self { peer, connection, desk, seen }
     }
 
     /// After a handshake, with session `s1`.
     async fn laid() -> Self {
-        let mut table = Self::unshaken();
+        Self::laid_with(Config::default()).await
+    }
+
+    async fn laid_with(config: Config) -> Self {
+        let mut table = Self::unshaken_with(config);
         let (hello, _) =
             tokio::join!(table.connection.initialize(), table.peer.expect("initialize", json!({"protocolVersion":1})));
         hello.expect("a handshake");
@@ -149,6 +160,102 @@ async fn a_turn_that_never_ends_has_the_limit_that_it_is_given_r185() {
     assert_eq!((&cancel["method"], &cancel["params"]["requestId"]), (&json!("$/cancel_request"), &sent["id"]));
     let unlimited = tokio::time::timeout(Duration::from_secs(86_400), table.connection.request(prompt())).await;
     assert!(unlimited.is_err(), "waits for a day of virtual time and more");
+}
+
+/// what is asked of an agent that never answers ends by its time, which follows from the method; the agent is told,
+/// and the handshake may be tried again.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_never_answers_is_given_up_by_method() {
+    let mut table = Table::unshaken();
+    let start = Instant::now();
+    let hello = table.connection.initialize().await;
+    assert!(matches!(hello, Err(RequestError::TimedOut)), "{hello:?}");
+    assert_eq!(start.elapsed().as_secs(), timeouts::INITIALIZE.as_secs());
+    assert_eq!(table.peer.line().await["method"], "initialize");
+    assert_eq!(table.peer.line().await["method"], "$/cancel_request");
+    let (hello, _) =
+        tokio::join!(table.connection.initialize(), table.peer.expect("initialize", json!({"protocolVersion":1})));
+    hello.expect("the second time");
+
+    let start = Instant::now();
+    let new = table.connection.request(NewSessionRequest::new("/")).await;
+    assert!(matches!(new, Err(RequestError::TimedOut)), "{new:?}");
+    assert_eq!(start.elapsed().as_secs(), timeouts::OPEN_SESSION.as_secs());
+    let mode = table.connection.request(SetSessionModeRequest::new("s1", "ask")).await;
+    assert!(matches!(mode, Err(RequestError::TimedOut)), "{mode:?}");
+    assert_eq!(start.elapsed().as_secs(), (timeouts::OPEN_SESSION + timeouts::CONTROL).as_secs());
+    let day = Duration::from_secs(24 * 3600);
+    assert!(tokio::time::timeout(day, table.connection.request(prompt())).await.is_err(), "a turn may take a day");
+}
+
+/// Answers that nobody takes cost a bounded number of bytes: what finds no room ends as that, and taking makes room.
+#[tokio::test(start_paused = true)]
+async fn answers_that_nobody_takes_are_bounded() {
+    const LIMIT_BYTES: usize = 1 << 20;
+    let mut config = Config::default();
+    config.max_untaken_answer_bytes = LIMIT_BYTES;
+    let mut table = Table::laid_with(config).await;
+    let large = |id: usize, bytes: usize| json!({"sessionId":format!("n{id}"),"_meta":{"x":"x".repeat(bytes)}});
+    let mut open = Vec::new();
+    for id in 0..6 {
+        open.push(table.connection.async_request(&NewSessionRequest::new("/")).await.expect("sent"));
+        let sent = table.peer.line().await;
+        table.peer.answer(&sent, large(id, LIMIT_BYTES * 2 / 5)).await;
+    }
+    // Everything was read when this is answered.
+    table.peer.request(1, "no/such", json!({})).await;
+    assert_eq!(table.peer.line().await["id"], 1);
+    let mut taken = Vec::new();
+    for reply in open {
+        taken.push(match reply.await {
+            Ok(session) => session.session_id.as_str().to_owned(),
+            Err(error) => error.to_string(),
+        });
+    }
+    let no_room = format!("more than {LIMIT_BYTES} bytes of answers wait to be taken");
+    assert_eq!(taken[..2], ["n0", "n1"]);
+    assert!(taken[2..].iter().all(|told| *told == no_room), "{taken:?}");
+    assert_eq!(table.connection.counters().shed_answer, 4);
+
+    // One that is larger than the bound passes when it is the only one, and the room is free again.
+    let new = table.connection.request(NewSessionRequest::new("/"));
+    let (session, _) = tokio::join!(new, table.peer.expect("session/new", large(7, 2 * LIMIT_BYTES)));
+    assert_eq!(session.expect("the only one").session_id.as_str(), "n7");
+    // Dropping takes too.
+    for id in 8..14 {
+        drop(table.connection.async_request(&NewSessionRequest::new("/")).await.expect("sent"));
+        let sent = table.peer.line().await;
+        assert_eq!(table.peer.line().await["method"], "$/cancel_request");
+        table.peer.answer(&sent, large(id, LIMIT_BYTES / 2)).await;
+    }
+    let new = table.connection.request(NewSessionRequest::new("/"));
+    let (session, _) = tokio::join!(new, table.peer.expect("session/new", large(20, LIMIT_BYTES / 2)));
+    session.expect("room");
+}
+
+/// D2: a turn of which updates had to be dropped, since somebody waited for an answer behind them, says so at its end.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_lost_updates_says_so_d2() {
+    let mut table = Table::laid().await;
+    let turn = table.connection.prompt_stream(prompt()).await.expect("sent");
+    let sent = table.peer.line().await;
+    let other = table.connection.async_request(&NewSessionRequest::new("/")).await.expect("sent");
+    let asked = table.peer.line().await;
+    let (updates, text) = (200, "x".repeat(64 * 1024));
+    for _ in 0..updates {
+        table.peer.update("s1", &text).await;
+    }
+    table.peer.answer(&asked, json!({"sessionId":"s2"})).await;
+    other.await.expect("not stuck behind the updates");
+    table.peer.answer(&sent, json!({"stopReason":"end_turn"})).await;
+    match turn.finish().await {
+        Err(PromptError::DeliveryGap { delivered, expected }) => {
+            assert_eq!(expected, updates);
+            assert!(0 < delivered && delivered < expected, "{delivered}");
+            assert_eq!(table.connection.counters().shed_notification, expected - delivered);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// An agent that does not read: a request that cannot leave ends by its time, and closing does not wait for it for ever.
@@ -243,6 +350,7 @@ async fn unknown_updates_are_kept_and_broken_ones_counted_r183_r184() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_clients_handler_is_contained() {
     let mut table = Table::laid().await;
+    table.peer.sentinel.expect("handler_panic");
     let ask = json!({"sessionId":"panic","toolCall":{"toolCallId":"c"},"options":[]});
     table.peer.request(1, "session/request_permission", ask).await;
     let answer = table.peer.line().await;

@@ -8,7 +8,7 @@ use pintle_sdk::acp::types::{
     AgentCapabilities, AvailableCommandsUpdate, List, NewSessionRequest, NewSessionResponse, PermissionOption,
     PermissionOptionKind, PromptRequest, PromptResponse, Raw, ReadTextFileRequest, SessionUpdate, ToolCallUpdate,
 };
-use pintle_sdk::acp::{Agent, Closed, Connection, Ctx, Error, RawJson, ServeError, Turn, serve};
+use pintle_sdk::acp::{Agent, Closed, Connection, CounterClass, Ctx, Error, RawJson, ServeError, Turn, serve};
 use pintle_sdk::transport::{Stream, stream};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
@@ -23,6 +23,7 @@ pub(crate) struct Peer {
     reader: ReadHalf<DuplexStream>,
     writer: WriteHalf<DuplexStream>,
     buffer: Vec<u8>,
+    pub(crate) sentinel: Sentinel,
 }
 
 impl Peer {
@@ -32,7 +33,7 @@ impl Peer {
         let (reader, writer) = tokio::io::split(theirs);
         let transport = stream(reader, writer);
         let (reader, writer) = tokio::io::split(ours);
-        (Self { reader, writer, buffer: Vec::new() }, transport)
+        (Self { reader, writer, buffer: Vec::new(), sentinel: Sentinel::default() }, transport)
     }
 
     pub(crate) async fn raw(&mut self, bytes: &[u8]) {
@@ -119,6 +120,34 @@ impl Peer {
     }
 }
 
+/// what only this program can cause fails the test in which it happens, unless the test says that it means to; and
+/// so does saying so in vain.
+#[derive(Default)]
+pub(crate) struct Sentinel {
+    connection: Option<Connection>,
+    expected: Vec<&'static str>,
+}
+
+impl Sentinel {
+    pub(crate) fn over(connection: &Connection) -> Self {
+        Self { connection: Some(connection.clone()), expected: Vec::new() }
+    }
+
+    /// This test makes its program do what counts so.
+    pub(crate) fn expect(&mut self, counter: &'static str) {
+        self.expected.push(counter);
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.as_ref().filter(|_| !std::thread::panicking()) else { return };
+        for (name, _, number) in connection.counters().iter().filter(|(_, class, _)| *class == CounterClass::Program) {
+            assert_eq!(number > 0, self.expected.contains(&name), "{name}: {number}, unlike what the test said");
+        }
+    }
+}
+
 pub(crate) type Served = tokio::task::JoinHandle<Result<Closed, ServeError>>;
 
 /// Does what the prompt says.
@@ -143,6 +172,7 @@ impl Scripted {
             assert_eq!(peer.line().await["result"]["sessionId"], session);
             assert_eq!(peer.line().await["method"], "session/update", "the commands");
         }
+        peer.sentinel = Sentinel::over(agent.connection());
         (peer, agent, served)
     }
 
@@ -230,6 +260,14 @@ impl Agent for Scripted {
                 cx.deferred()
             }
             "_t/never" => std::future::pending().await,
+            "_t/inside" => {
+                cx.flush().await;
+                let known = (cx.is_initialized(), cx.peer_offers("terminal/create"), cx.close_reason().is_none());
+                cx.connection().ext_notify("_t/note", &json!({})).await?;
+                let frames = cx.counters().frames_in;
+                cx.close();
+                Ok(Raw::from(json!([known.0, known.1, known.2, frames > 0])))
+            }
             _ => Err(Error::method_not_found(method)),
         }
     }

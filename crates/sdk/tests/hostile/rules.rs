@@ -8,6 +8,7 @@ use crate::raw::{Scripted, code, text};
 #[tokio::test(start_paused = true)]
 async fn what_a_notifications_handler_does_is_not_told_r101() {
     let (mut peer, agent, _served) = Scripted::start().await;
+    peer.sentinel.expect("handler_panic");
     peer.notify("_t/panic", json!({})).await;
     peer.notify("_t/unknown", json!({})).await;
     assert!(peer.line_if_any().await.is_none());
@@ -51,10 +52,21 @@ async fn extensions_r130_r131_r132_r134() {
     }
 }
 
+/// R-022, Inv-9: there is no call that must not be made from a handler. The loop runs no handler, so none can wait for it.
+#[tokio::test(start_paused = true)]
+async fn every_call_may_be_made_from_a_handler_r022() {
+    let (mut peer, _agent, _served) = Scripted::start().await;
+    peer.request(1, "_t/inside", json!({})).await;
+    assert_eq!(peer.line().await["method"], "_t/note");
+    assert_eq!(peer.line().await["result"], json!([true, false, true, true]));
+    assert!(peer.try_line().await.is_none(), "it closed");
+}
+
 /// vendor data in `_meta` is nobody's business here: it changes nothing, and answers carry what the handler put there.
 #[tokio::test(start_paused = true)]
 async fn meta_passes_through_r135() {
     let (mut peer, _agent, _served) = Scripted::start().await;
+    peer.sentinel.expect("zero_update_turn");
     let meta = json!({"raxol.io":{"fromOffset":1},"pintle":[],"traceparent":7});
     let prompt = json!({"sessionId":"s1","prompt":[{"type":"text","text":"meta","_meta":meta}],"_meta":meta});
     peer.request(1, "session/prompt", prompt).await;
@@ -84,6 +96,7 @@ async fn a_second_prompt_is_refused_r144() {
 #[tokio::test(start_paused = true)]
 async fn a_cancel_reaches_every_task_of_the_turn_r149() {
     let (mut peer, agent, _served) = Scripted::start().await;
+    peer.sentinel.expect("handler_panic");
     peer.prompt(1, "s1", "group").await;
     assert_eq!(text(&peer.line().await), "all are at work");
     peer.notify("session/cancel", json!({"sessionId":"s1"})).await;
@@ -112,6 +125,8 @@ async fn a_prompt_that_is_given_up_is_cancelled_r150() {
 #[tokio::test(start_paused = true)]
 async fn what_the_root_returns_is_the_answer_r152() {
     let (mut peer, _agent, _served) = Scripted::start().await;
+    peer.sentinel.expect("handler_panic");
+    peer.sentinel.expect("zero_update_turn");
     peer.prompt(1, "s1", "meta").await;
     assert_eq!(peer.line().await["result"]["_meta"], json!({"kept":true}));
     peer.prompt(2, "s1", "error").await;
@@ -124,6 +139,8 @@ async fn what_the_root_returns_is_the_answer_r152() {
 #[tokio::test(start_paused = true)]
 async fn empty_chunks_and_silent_turns_r154_r155() {
     let (mut peer, agent, _served) = Scripted::start().await;
+    peer.sentinel.expect("empty_chunk_rejected");
+    peer.sentinel.expect("zero_update_turn");
     peer.prompt(1, "s1", "empty").await;
     assert_eq!(text(&peer.line().await), "empty chunk");
     assert_eq!(peer.line().await["id"], 1);
@@ -138,6 +155,7 @@ async fn empty_chunks_and_silent_turns_r154_r155() {
 #[tokio::test(start_paused = true)]
 async fn handlers_wait_and_forget_without_harm() {
     let (mut peer, agent, _served) = Scripted::start().await;
+    peer.sentinel.expect("dropped_reply");
     peer.request(1, "_t/ask", json!({})).await;
     let ask = peer.line().await;
     peer.request(2, "_t/forget", json!({})).await;

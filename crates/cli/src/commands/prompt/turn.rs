@@ -131,7 +131,7 @@ async fn talk(
     terminals: Option<TerminalView>,
     stop: &Stop,
 ) -> Result<Exit, CommandError> {
-    let started = unless(&stop.cancel, timeout(order.start_limit, agent.initialize())).await?;
+    let started = unless(&stop.cancel, timeout(order.start_limit, agent.initialize_within(None))).await?;
     let hello = match started {
         Ok(Ok(hello)) => hello,
         Ok(Err(error)) => return Err(not_started(&error)),

@@ -78,7 +78,7 @@ mod agent {
     use pintle_store::RealFs;
     use pintle_store::sanitise::Sanitiser;
 
-    use super::record::{Recorded, Sink, prune, record};
+    use super::record::{Recorded, Rest, Sink, prune, record};
     use super::relay::{RelayError, Tap, relay};
     use super::row::{SCHEMA, Start};
     use super::{TraceArgs, queue::Queue, traces_dir};
@@ -92,6 +92,11 @@ mod agent {
     const KEPT_TRACES: usize = 100;
     /// How long the rest of the recording may take when everything else is over.
     const FINISH_GRACE: Duration = Duration::from_secs(2);
+    /// What the last row may take beyond that.
+    const LAST_ROW_GRACE: Duration = Duration::from_millis(500);
+    /// How much the recorder gives way to the relay, and to whoever talks through it.
+    #[cfg(target_os = "linux")]
+    const RECORDER_NICE: i32 = 10;
     /// Names of variables whose values are secret, by their ending.
     const SECRET_ENDINGS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
 
@@ -155,7 +160,7 @@ mod agent {
     /// The recorder on its thread.
     struct Recording {
         queue: Arc<Queue>,
-        done: mpsc::Receiver<Recorded>,
+        rest: mpsc::Receiver<Rest>,
         path: PathBuf,
     }
 
@@ -190,21 +195,36 @@ mod agent {
             };
             let sanitiser = (!args.no_redact).then(|| Sanitiser::new(secrets()));
             let queue = Arc::new(Queue::default());
-            let (sender, done) = mpsc::sync_channel(1);
+            let (sender, rest) = mpsc::sync_channel(1);
             let reader = queue.clone();
             let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
+                give_way();
                 // Nobody waits for it any more where it took too long.
-                let _ = sender.send(record(&reader, sink, &start, sanitiser.as_ref()));
+                let _ = sender.send(record(&reader, sink, &start, sanitiser));
             });
             thread.inspect_err(|error| tell(error)).ok()?;
-            Some(Self { queue, done, path })
+            Some(Self { queue, rest, path })
         }
 
         /// Waits for the rest of it, not for ever, and tells what is missing.
+        ///
+        /// The rest is written on another thread: the recorder's own has given way for good, and now somebody waits for it.
         fn finish(self) {
-            self.queue.close();
-            let path = self.path.display();
-            match self.done.recv_timeout(FINISH_GRACE) {
+            let Self { queue, rest, path } = self;
+            let path = path.display();
+            queue.close();
+            let until = Instant::now() + FINISH_GRACE;
+            let (sender, done) = mpsc::sync_channel(1);
+            let thread = thread::Builder::new().name("finisher".to_owned()).spawn(move || {
+                if let Ok(rest) = rest.recv() {
+                    let _ = sender.send(rest.finish(&queue, until));
+                }
+            });
+            if let Err(error) = thread {
+                eprintln!("pintle trace: failed to finish `{path}`: {error}");
+                return;
+            }
+            match done.recv_timeout(FINISH_GRACE + LAST_ROW_GRACE) {
                 Ok(Recorded { error: Some(error), unwritten }) => {
                     eprintln!("pintle trace: failed to {}: {unwritten} rows are missing in `{path}`", chain(&error));
                 }
@@ -212,6 +232,13 @@ mod agent {
                 Err(_) => eprintln!("pintle trace: failed to finish `{path}` in time: its end is missing"),
             }
         }
+    }
+
+    /// Lowers the priority of the calling thread, where threads have one of their own. Without it the recording is as good,
+    /// and only the relay somewhat slower.
+    fn give_way() {
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::nice(RECORDER_NICE);
     }
 
     /// Values of our environment, which the agent inherits, that must not be kept.

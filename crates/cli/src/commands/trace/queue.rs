@@ -1,7 +1,9 @@
 //! What the relay hands to the recorder: bounded, and never waited for.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use pintle_sdk::process::Exit;
@@ -11,6 +13,11 @@ use super::row::Dir;
 /// Bytes that may wait to be recorded. A disk that is slower than the peers for longer than this lasts costs records, and
 /// never bytes of theirs.
 pub(super) const QUEUE_BYTES: usize = 32 * 1024 * 1024;
+/// How long what passes may gather before the recorder looks at it. To wake it for every chunk would cost the relay more
+/// than the chunk does.
+const GATHER: Duration = Duration::from_millis(20);
+/// So much is looked at without waiting for more.
+const GATHER_BYTES: usize = 1024 * 1024;
 /// What an item costs beside its bytes.
 const ITEM_BYTES: usize = 64;
 
@@ -40,6 +47,16 @@ pub(super) enum What {
 pub(super) struct Queue {
     state: Mutex<State>,
     filled: Condvar,
+    closed: AtomicBool,
+}
+
+/// What the recorder is to be woken for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    #[default]
+    Not,
+    ForAnything,
+    ForMuch,
 }
 
 #[derive(Debug, Default)]
@@ -47,8 +64,7 @@ struct State {
     items: VecDeque<Seen>,
     bytes: usize,
     lost: [u64; 2],
-    reader_waits: bool,
-    closed: bool,
+    reader: Waits,
 }
 
 impl Queue {
@@ -77,7 +93,14 @@ impl Queue {
             }
         }
         state.items.push_back(seen);
-        let wake = std::mem::take(&mut state.reader_waits);
+        let wake = match state.reader {
+            Waits::Not => false,
+            Waits::ForAnything => true,
+            Waits::ForMuch => state.bytes >= GATHER_BYTES,
+        };
+        if wake {
+            state.reader = Waits::Not;
+        }
         drop(state);
         if wake {
             self.filled.notify_one();
@@ -86,22 +109,38 @@ impl Queue {
 
     /// Nothing comes any more.
     pub(super) fn close(&self) {
-        self.lock().closed = true;
+        let state = self.lock();
+        self.closed.store(true, Ordering::Release);
+        drop(state);
         self.filled.notify_one();
     }
 
-    /// Everything that is there, as soon as there is something; `None` when nothing comes any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Everything that is there, a moment after there is something; `None` once the queue is closed, whatever is left in it.
     pub(super) fn take(&self) -> Option<VecDeque<Seen>> {
         let mut state = self.lock();
-        while state.items.is_empty() {
-            if state.closed {
-                return None;
-            }
-            state.reader_waits = true;
+        while state.items.is_empty() && !self.is_closed() {
+            state.reader = Waits::ForAnything;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.bytes < GATHER_BYTES && !self.is_closed() {
+            state.reader = Waits::ForMuch;
+            state = self.filled.wait_timeout(state, GATHER).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.reader = Waits::Not;
+        if self.is_closed() {
+            return None;
         }
         state.bytes = 0;
         Some(std::mem::take(&mut state.items))
+    }
+
+    /// What is left in a queue that is closed.
+    pub(super) fn rest(&self) -> VecDeque<Seen> {
+        std::mem::take(&mut self.lock().items)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -115,7 +154,8 @@ mod tests {
 
     fn words(queue: &Queue) -> Vec<String> {
         queue.close();
-        let items = queue.take().unwrap_or_default();
+        assert!(queue.take().is_none(), "what is left is for whoever finishes");
+        let items = queue.rest();
         items
             .into_iter()
             .map(|seen| match seen.what {

@@ -2,8 +2,10 @@
 //! disk below it is ever waited for.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -108,8 +110,8 @@ impl Sink {
     }
 }
 
-/// Reads the queue to its end.
-pub(super) fn record(queue: &Queue, sink: Sink, start: &Start, sanitiser: Option<&Sanitiser>) -> Recorded {
+/// Reads the queue until it is closed. What is left then is for [`Rest::finish`].
+pub(super) fn record(queue: &Queue, sink: Sink, start: &Start, sanitiser: Option<Sanitiser>) -> Rest {
     let mut recorder = Recorder {
         sink,
         sanitiser,
@@ -122,22 +124,52 @@ pub(super) fn record(queue: &Queue, sink: Sink, start: &Start, sanitiser: Option
     };
     recorder.begin(start);
     recorder.flush();
-    while let Some(batch) = queue.take() {
-        for seen in batch {
+    while let Some(mut items) = queue.take() {
+        while let Some(seen) = items.pop_front() {
             recorder.seen(seen);
-            if recorder.rows.len() >= WRITE_BYTES {
-                recorder.flush();
+            if queue.is_closed() {
+                return Rest { recorder, items };
             }
         }
         recorder.flush();
     }
-    recorder.finish();
-    Recorded { unwritten: recorder.sink.all_unwritten, error: recorder.sink.error }
+    Rest { recorder, items: VecDeque::new() }
 }
 
-struct Recorder<'a> {
+/// A recording of which the end is missing.
+pub(super) struct Rest {
+    recorder: Recorder,
+    items: VecDeque<Seen>,
+}
+
+impl Rest {
+    /// Records what was taken from the queue and what is left in it, and the last row. For what is not reached in time
+    /// there is a row that says how much it was.
+    pub(super) fn finish(mut self, queue: &Queue, until: Instant) -> Recorded {
+        self.items.append(&mut queue.rest());
+        let mut lost = [0; 2];
+        for seen in self.items {
+            match seen.what {
+                What::Bytes(dir, bytes) if Instant::now() >= until => lost[dir as usize] += bytes.len() as u64,
+                what => {
+                    for dir in Dir::BOTH {
+                        let bytes = std::mem::take(&mut lost[dir as usize]);
+                        if bytes > 0 {
+                            self.recorder.seen(Seen { t_ns: seen.t_ns, what: What::Lost(dir, bytes) });
+                        }
+                    }
+                    self.recorder.seen(Seen { t_ns: seen.t_ns, what });
+                }
+            }
+        }
+        self.recorder.finish(lost);
+        Recorded { unwritten: self.recorder.sink.all_unwritten, error: self.recorder.sink.error }
+    }
+}
+
+struct Recorder {
     sink: Sink,
-    sanitiser: Option<&'a Sanitiser>,
+    sanitiser: Option<Sanitiser>,
     rows: Vec<u8>,
     /// Rows in `rows`.
     count: u64,
@@ -147,10 +179,10 @@ struct Recorder<'a> {
     end: End,
 }
 
-impl Recorder<'_> {
+impl Recorder {
     fn begin(&mut self, start: &Start) {
         let row = Row::Start(start.clone());
-        match self.sanitiser.map(|sanitiser| sanitiser.value(&row)) {
+        match self.sanitiser.as_ref().map(|sanitiser| sanitiser.value(&row)) {
             // Arguments may be secret, also those of programs that we do not know.
             Some(Ok(sanitised)) => {
                 self.rows.extend_from_slice(sanitised.bytes());
@@ -193,6 +225,9 @@ impl Recorder<'_> {
                 self.row(&Row::Exit { t_ns, code, signal });
             }
         }
+        if self.rows.len() >= WRITE_BYTES {
+            self.flush();
+        }
     }
 
     fn line(&mut self, t_ns: u64, dir: Dir, line: &TracedLine) {
@@ -211,12 +246,12 @@ impl Recorder<'_> {
             faults.push(fault("unterminated", "the stream ended before its line did"));
         }
         lint::count(&mut self.end.faults, &faults);
-        let kept = match self.sanitiser {
+        let kept = match &self.sanitiser {
             Some(sanitiser) if line.is_cut() => Kept::of(&sanitiser.text(&line.bytes, HEAD_BYTES)),
             Some(sanitiser) => Kept::of(&sanitiser.line(&line.bytes)),
             None => Kept::raw(&line.bytes),
         };
-        if let Some(sanitiser) = self.sanitiser {
+        if let Some(sanitiser) = &self.sanitiser {
             for fault in &mut faults {
                 fault.message = sanitiser.text(fault.message.as_bytes(), HEAD_BYTES).to_text().into_owned();
             }
@@ -235,7 +270,12 @@ impl Recorder<'_> {
         }));
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, lost: [u64; 2]) {
+        for dir in Dir::BOTH {
+            if lost[dir as usize] > 0 {
+                self.seen(Seen { t_ns: self.end.t_ns, what: What::Lost(dir, lost[dir as usize]) });
+            }
+        }
         let lines = Dir::BOTH.map(|dir| (dir, self.line_numbers[dir as usize]));
         self.end.lines = lines.into();
         self.end.unanswered = self.linter.unanswered();

@@ -1,5 +1,7 @@
 //! The recorder over a disk with faults.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use pintle_testkit::faulty::FaultyFs;
 
@@ -26,7 +28,7 @@ fn disk() -> FaultyFs {
 }
 
 /// Everything in the queue, recorded on `fs`.
-fn recorded(fs: &FaultyFs, items: impl IntoIterator<Item = What>, sanitiser: Option<&Sanitiser>) -> Recorded {
+fn recorded(fs: &FaultyFs, items: impl IntoIterator<Item = What>, sanitiser: Option<Sanitiser>) -> Recorded {
     let queue = Queue::default();
     for (t_ns, what) in (1..).zip(items) {
         match what {
@@ -35,7 +37,12 @@ fn recorded(fs: &FaultyFs, items: impl IntoIterator<Item = What>, sanitiser: Opt
         }
     }
     queue.close();
-    record(&queue, Sink::open(fs, Path::new(PATH), 7).expect("opened"), &start(), sanitiser)
+    let rest = record(&queue, Sink::open(fs, Path::new(PATH), 7).expect("opened"), &start(), sanitiser);
+    rest.finish(&queue, in_an_hour())
+}
+
+fn in_an_hour() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
 }
 
 fn rows(fs: &FaultyFs) -> Vec<Row> {
@@ -96,7 +103,7 @@ fn inv_8_secrets_are_replaced_before_anything_is_written() {
             to_agent(b"{\"jsonrpc\":\"2.0\",\"method\":\"_a/b\",\"params\":{\"apiKey\":\"hunter2hunter2\"}}\n"),
             to_agent(b"log: canary-value-1\n"),
         ],
-        Some(&sanitiser),
+        Some(sanitiser),
     );
     let text = String::from_utf8(fsx::read_bounded(&fs, Path::new(PATH), 1 << 30).expect("readable")).expect("UTF-8");
     for secret in ["hunter2", "canary-value", "REDACTME"] {
@@ -115,7 +122,7 @@ fn inv_9_a_full_disk_leaves_whole_rows() {
     let queue = std::sync::Arc::new(Queue::default());
     let recorder = {
         let queue = queue.clone();
-        std::thread::spawn(move || record(&queue, sink, &start(), None))
+        std::thread::spawn(move || record(&queue, sink, &start(), None).finish(&queue, in_an_hour()))
     };
     for t_ns in 0..100 {
         queue.push_bytes(t_ns, Dir::ToAgent, line.clone());
@@ -125,6 +132,31 @@ fn inv_9_a_full_disk_leaves_whole_rows() {
     assert!(told.unwritten > 0);
     assert_eq!(told.error.expect("why").kind(), io::ErrorKind::StorageFull);
     assert!(matches!(rows(&fs)[0], Row::Start(_)), "whole rows, from the first on");
+}
+
+/// Inv-10: what is not recorded in the time that is left is told as its number of bytes, in its place; what ended is told.
+#[test]
+fn inv_10_what_is_not_reached_in_time_is_counted() {
+    let fs = disk();
+    let queue = Queue::default();
+    queue.push_bytes(1, Dir::ToAgent, Bytes::from_static(b"one\n"));
+    queue.push_bytes(2, Dir::FromAgent, Bytes::from_static(b"two\n"));
+    queue.push_bytes(3, Dir::ToAgent, Bytes::from_static(b"three\n"));
+    queue.push_rare(4, What::Eof(Dir::ToAgent));
+    queue.push_bytes(5, Dir::FromAgent, Bytes::from_static(b"four\n"));
+    queue.close();
+    let rest = record(&queue, Sink::open(&fs, Path::new(PATH), 7).expect("opened"), &start(), None);
+    assert_eq!(rest.finish(&queue, Instant::now()).unwritten, 0);
+    let rows = rows(&fs);
+    let lost = |row: &Row| match row {
+        Row::Lost { dir, bytes, .. } => Some((*dir, *bytes)),
+        _ => None,
+    };
+    assert_eq!(lost(&rows[1]), Some((Dir::ToAgent, 10)));
+    assert_eq!(lost(&rows[2]), Some((Dir::FromAgent, 4)));
+    assert!(matches!(rows[3], Row::Eof { .. }));
+    assert_eq!(lost(&rows[4]), Some((Dir::FromAgent, 5)));
+    assert!(matches!(rows[5], Row::End(_)));
 }
 
 /// A disk that fails once costs what was to be written then, and says so in its place.

@@ -165,6 +165,17 @@ done
 echo "{\"escaped\":\"<$unicode>\"}"
 printf 'bytes \377 <%s>\n' "$KEY"
 printf '{"api_key":"never-told-1","cut'; echo
+# Too long for a frame: it travels as a companion stream.
+long=$(head -c 100000 /dev/zero | tr '\0' x)
+echo "{\"long\":\"$long\",\"end\":\"<$KEY>\"}"
+echo "$long <$KEY>"
+# In pieces, none of which is the secret.
+first=${KEY%-battery}
+printf %s "pieces <$first" >&2
+for piece in "chunks <$first" "-battery>"; do
+  echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'"$piece"'"}}}}'
+done
+echo "-battery>" >&2
 exec "$0" mock agent
 "#;
     let held = format!("HELD={SECRET}");
@@ -205,7 +216,8 @@ exec "$0" mock agent
     assert!(sinks.len() > 12, "{}", sinks.len());
     for (name, bytes) in &sinks {
         let lower = text(bytes).to_ascii_lowercase();
-        for secret in ["Tr0ub4dor&3-battery", SECRET, "never-told-1"] {
+        // The first half stands for the secret that came in pieces.
+        for secret in ["Tr0ub4dor&3-battery", "Tr0ub4dor&3", SECRET, "never-told-1"] {
             for form in forms(secret) {
                 assert!(!lower.contains(&form.to_ascii_lowercase()), "{form} in {name}");
             }
@@ -213,6 +225,10 @@ exec "$0" mock agent
     }
     let journal = sinks.iter().find(|(name, _)| name.ends_with("journal.ndjson")).expect("a journal");
     assert!(text(&journal.1).contains("garbage <[redacted:canary]>"), "the garbage that proves a failure survives");
+    assert!(text(&journal.1).contains("chunks <[redacted:canary]"), "the message's first chunk says so");
+    assert!(text(&journal.1).contains("pieces <[redacted:canary]"), "and so does standard error");
+    let of_stream = |(name, bytes): &&(String, Vec<u8>)| name.contains("objects") && bytes.len() > 65_536;
+    assert!(sinks.iter().filter(of_stream).count() >= 2, "the long line is kept, in the run and in the archive");
     assert!(sinks.iter().any(|(name, _)| name.ends_with("input/plan.json")));
 }
 
@@ -262,4 +278,31 @@ fn a_secret_that_cannot_be_protected_is_refused_and_never_printed() {
     let out = user.run(&["check", "--secret", "NOT_SET", "--", PINTLE, "mock", "agent"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(text(&out.stderr).contains("--secret NOT_SET=VALUE"));
+}
+
+/// Issue item 7: a run that is being recorded puts the collection off, and one whose recorder was killed does not. Nothing
+/// of it stays behind.
+#[test]
+fn a_recorder_that_was_killed_does_not_put_the_collection_off() {
+    let user = User::new();
+    let fifo = user.path("up");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let agent = format!("echo $$ > '{}'; exec sleep 600", fifo.display());
+    let mut check = Command::new(PINTLE);
+    check.args(["check", "--case", "basics", "--startup-timeout", "500", "--", "/bin/sh", "-c", &agent]).env_clear();
+    check.env("PATH", "/usr/bin:/bin").env("PINTLE_HOME", user.path("state")).env("TMPDIR", user.path("tmp"));
+    check.current_dir(user.path("cwd")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut check = check.spawn().expect("the binary runs");
+    // The agent has it open once the run is under way.
+    let agent = fs::read_to_string(&fifo).expect("the agent is up");
+    assert_eq!(user.json(&["gc"], 0)["skipped"], true, "a run is being recorded");
+    check.kill().expect("it is killed");
+    check.wait().expect("it is gone");
+    let agent = pintle_testkit::deaths::Watched::new(agent.trim().parse().expect("a process id"));
+    assert!(agent.ends_within(std::time::Duration::from_secs(60)), "the agent goes with it");
+    assert_eq!(user.json(&["gc"], 0)["skipped"], false);
+    assert_eq!(user.json(&["list"], 0)["runs"][0]["state"], "open");
+    // The next run does it on its own, with what the killed one left.
+    user.check();
+    assert_eq!(user.json(&["list"], 0)["runs"].as_array().map(Vec::len), Some(2));
 }

@@ -295,10 +295,10 @@ fn lifecycle_sessions() {
     core.invoke(now, invoke_params()).expect("invoke");
     pump(now, &mut core, &mut driver);
     for index in 0..OBSERVATIONS {
-        driver.observe("delta", index * 100, &ObservationBody::Payload(payload(index))).expect("observe");
+        driver.observe(id(1), "delta", index * 100, &ObservationBody::Payload(payload(index))).expect("observe");
         pump(now, &mut core, &mut driver);
     }
-    driver.complete(TerminalStatus::Completed).expect("complete");
+    driver.complete(id(1), TerminalStatus::Completed).expect("complete");
     pump(now, &mut core, &mut driver);
     core.shutdown(now).expect("shutdown");
     pump(now, &mut core, &mut driver);
@@ -315,7 +315,7 @@ fn pump(now: Instant, core: &mut CoreSession, driver: &mut DriverSession) {
         while let Some(event) = driver.poll_event() {
             match event {
                 DriverEvent::Prepare(_) => driver.accept_prepare(Vec::new()).expect("accept"),
-                DriverEvent::Invoke(_) => driver.accept_invoke().expect("accept"),
+                DriverEvent::Invoke(params) => driver.accept_invoke(params.invocation_id).expect("accept"),
                 DriverEvent::Shutdown => driver.accept_shutdown().expect("accept"),
                 _ => {}
             }

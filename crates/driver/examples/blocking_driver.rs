@@ -36,14 +36,15 @@ pub fn run(mut input: impl Read, mut output: impl Write) -> Result<(), Box<dyn E
             match event {
                 DriverEvent::Prepare(plan) => session.accept_prepare(plan.approved_permissions)?,
                 DriverEvent::Invoke(params) => {
-                    session.accept_invoke()?;
+                    let id = params.invocation_id;
+                    session.accept_invoke(id)?;
                     // Core writes the input once the pipe is open, so the answer has to be on its way by then.
                     write(&mut session, &mut output)?;
                     let length = fs::read(params.input.value.expose())?.len();
                     let payload = ObservationBody::Payload(FreeValue::from_serialize(&length)?);
                     let monotonic_ns = start.elapsed().as_nanos().try_into()?;
-                    session.observe("echo.length", monotonic_ns, &payload)?;
-                    session.complete(TerminalStatus::Completed)?;
+                    session.observe(id, "echo.length", monotonic_ns, &payload)?;
+                    session.complete(id, TerminalStatus::Completed)?;
                 }
                 DriverEvent::Reset => session.accept_reset()?,
                 DriverEvent::Shutdown => session.accept_shutdown()?,

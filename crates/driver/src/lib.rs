@@ -10,7 +10,8 @@
 //! ([`ErrorClass`]). Encoding is canonical (RFC 8785).
 //!
 //! # The lifecycle
-//! [`Machine`] follows one serial session: hello, prepare, invoke, observations, completed, shutdown.
+//! [`Machine`] follows one serial session: hello, prepare, invoke, observations, completed, shutdown. [`Dispatcher`] follows
+//! one with several invocations at once, with one machine for each.
 //!
 //! # The two ends
 //! [`CoreSession`] and [`DriverSession`] put it together: requests with deadlines, version negotiation, the permission
@@ -27,6 +28,7 @@ mod class;
 mod codec;
 mod contract;
 mod cursor;
+mod dispatcher;
 mod envelope;
 mod error;
 mod header;
@@ -56,6 +58,7 @@ pub use codec::{
     validate_control_frame_size, validate_data_frame_size,
 };
 pub use contract::{Contract, decode_free_value, decode_params_strict, encode_contract};
+pub use dispatcher::{Dispatcher, MAX_CONCURRENT_INVOCATIONS};
 pub use envelope::JSONRPC_VERSION;
 pub use error::{ContractError, Problem, ProtocolError};
 pub use machine::{ActiveInvocation, Event, MAX_INVOCATIONS_PER_SESSION, Machine, State};

@@ -134,10 +134,23 @@ pub struct ActiveInvocation {
     pub last_sequence: u64,
 }
 
+impl ActiveInvocation {
+    fn of(params: &InvokeParams) -> Self {
+        Self {
+            attempt_id: params.attempt_id,
+            cancel_requested: false,
+            has_observation: false,
+            invocation_id: params.invocation_id,
+            last_sequence: 0,
+        }
+    }
+}
+
 /// Validates one serial lifecycle. A step that is refused changes nothing.
 ///
 /// The machine is plain data behind `&mut`: what a lock does in other implementations, ownership does here at compile
-/// time. A driver that declares concurrency is served by a dispatcher with one machine per active invocation.
+/// time. A driver that declares concurrency is served by a [`Dispatcher`](crate::Dispatcher) with one machine per active
+/// invocation.
 ///
 /// There is no step for a driver that dies or hangs: an invocation is left by `driver.completed` alone. That end is the
 /// sessions' part ([`CoreSession`](crate::CoreSession)).
@@ -174,11 +187,6 @@ impl Machine {
         self.active.clone()
     }
 
-    /// The active invocation in place.
-    pub(crate) const fn active_ref(&self) -> Option<&ActiveInvocation> {
-        self.active.as_ref()
-    }
-
     /// NEW to HELLO, after a successful handshake.
     ///
     /// # Errors
@@ -213,23 +221,48 @@ impl Machine {
     /// `invalid_state`; `invalid_request` for bad params and for an invocation id that this session completed before;
     /// `budget_exceeded` after [`MAX_INVOCATIONS_PER_SESSION`].
     pub fn begin_invocation(&mut self, params: &InvokeParams) -> Result<(), ProtocolError> {
+        self.may_begin(params, 0, false)?;
+        self.active = Some(ActiveInvocation::of(params));
+        self.state = State::Invoking;
+        Ok(())
+    }
+
+    /// Whether an invocation can begin beside `others` that are active. `full`: no more of them can be.
+    pub(crate) fn may_begin(&self, params: &InvokeParams, others: usize, full: bool) -> Result<(), ProtocolError> {
         validate(Method::Invoke, params)?;
         self.expect(Event::BeginInvocation, &[State::Prepared])?;
+        if full {
+            return Err(ProtocolError::State { event: Event::BeginInvocation, state: State::Invoking });
+        }
         if self.completed.contains(&params.invocation_id) {
             return Err(ProtocolError::InvocationIdUsed);
         }
-        if self.completed.len() >= MAX_INVOCATIONS_PER_SESSION {
+        if self.completed.len() + others >= MAX_INVOCATIONS_PER_SESSION {
             return Err(ProtocolError::TooManyInvocations);
         }
-        self.active = Some(ActiveInvocation {
-            invocation_id: params.invocation_id,
-            attempt_id: params.attempt_id,
-            last_sequence: 0,
-            has_observation: false,
-            cancel_requested: false,
-        });
-        self.state = State::Invoking;
         Ok(())
+    }
+
+    /// A machine that follows this one invocation of a session with several.
+    pub(crate) fn invoking_with(params: &InvokeParams) -> Self {
+        Self { state: State::Invoking, active: Some(ActiveInvocation::of(params)), completed: HashSet::new() }
+    }
+
+    /// An invocation that another machine followed is completed: its id is used up.
+    pub(crate) fn burn(&mut self, invocation_id: InstanceId) {
+        self.completed.insert(invocation_id);
+    }
+
+    pub(crate) fn check_cancel(params: &CancelParams) -> Result<(), ProtocolError> {
+        validate(Method::Cancel, params)
+    }
+
+    pub(crate) fn check_observation(params: &ObservationParams) -> Result<(), ProtocolError> {
+        validate(Method::Observation, params)
+    }
+
+    pub(crate) fn check_completed(params: &CompletedParams) -> Result<(), ProtocolError> {
+        validate(Method::Completed, params)
     }
 
     /// Takes one observation: the active ids, a sequence greater than the one before. Also after a cancel.
@@ -329,8 +362,7 @@ impl Machine {
         }
     }
 
-    /// Takes back an invocation that the driver refused to start. Its id stays free.
-    pub(crate) fn leave_invocation(&mut self) {
+    fn leave_invocation(&mut self) {
         self.active = None;
         self.state = State::Prepared;
     }

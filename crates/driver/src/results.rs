@@ -164,8 +164,17 @@ pub struct Capabilities {
     pub retry_observed: bool,
     /// The driver runs more than one invocation at a time.
     pub concurrency: bool,
-    /// How many.
+    /// How many; 0 with `concurrency` counts as one.
     pub max_concurrency: u32,
+}
+
+impl Capabilities {
+    /// How many invocations can be active at a time: `max_concurrency` where `concurrency` is declared, but at least one and
+    /// at most [`MAX_CONCURRENT_INVOCATIONS`](crate::MAX_CONCURRENT_INVOCATIONS).
+    pub fn max_active_invocations(&self) -> usize {
+        let declared = if self.concurrency { usize::try_from(self.max_concurrency).unwrap_or(usize::MAX) } else { 1 };
+        declared.clamp(1, crate::dispatcher::MAX_CONCURRENT_INVOCATIONS)
+    }
 }
 
 impl Codec for Capabilities {

@@ -2,9 +2,9 @@
 //! of what was accepted.
 
 use pintle_driver::{
-    Call, CancelParams, CompletedParams, Digest, ErrorClass, ExactInputHandle, FixtureRefs, HelloParams, Id, InputKind,
-    InstanceId, InvokeParams, Machine, Message, Notification, ObservationParams, PrepareParams, Secret, State,
-    TerminalStatus, VersionRange,
+    Call, CancelParams, CompletedParams, Digest, Dispatcher, ErrorClass, ExactInputHandle, FixtureRefs, HelloParams,
+    Id, InputKind, InstanceId, InvokeParams, Machine, Message, Notification, ObservationParams, PrepareParams, Secret,
+    State, TerminalStatus, VersionRange,
 };
 use proptest::prelude::*;
 
@@ -208,6 +208,47 @@ proptest! {
                 (id(invocation), id(attempt), model.last_sequence(), cancelled)
             });
             prop_assert_eq!(snapshot, wanted);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Issue item 8: a serial driver stays serial. Until more is declared, the dispatcher is the machine, error for error.
+    #[test]
+    fn a_serial_dispatcher_is_the_machine(run in runs()) {
+        let (mut machine, mut dispatcher) = (Machine::new(), Dispatcher::new());
+        for step in run {
+            let message = message(&step);
+            prop_assert_eq!(dispatcher.apply(&message), machine.apply(&message), "{:?}", step);
+            prop_assert_eq!(dispatcher.state(), machine.state());
+            prop_assert_eq!(dispatcher.active().next(), machine.active());
+        }
+    }
+
+    /// With room for all, each invocation goes its own way: what one of them does, it does as if it were alone.
+    #[test]
+    fn invocations_do_not_see_each_other(run in prop::collection::vec(steps(), 0..80)) {
+        let mut dispatcher = Dispatcher::new();
+        dispatcher.declare(&pintle_driver::Capabilities { concurrency: true, max_concurrency: 3, ..Default::default() });
+        let prepared = |apply: &mut dyn FnMut(&Message)| [Step::Hello, Step::Prepare].iter().for_each(|step| apply(&message(step)));
+        prepared(&mut |step| dispatcher.apply(step).expect("prepared"));
+        let mut alone: Vec<Machine> = (0..3).map(|_| Machine::new()).collect();
+        for machine in &mut alone {
+            prepared(&mut |step| machine.apply(step).expect("prepared"));
+        }
+        for step in run {
+            let (Step::Invoke { invocation, .. } | Step::Cancel { invocation, .. } | Step::Observe { invocation, .. }
+                | Step::Complete { invocation, .. }) = step else { continue };
+            let message = message(&step);
+            let found = dispatcher.apply(&message);
+            let wanted = alone[usize::from(invocation)].apply(&message);
+            prop_assert_eq!(found.is_ok(), wanted.is_ok(), "{:?}: {:?}, alone {:?}", step, found, wanted);
+            let active: Vec<_> = dispatcher.active().collect();
+            let mut expected: Vec<_> = alone.iter().filter_map(Machine::active).collect();
+            expected.sort_by_key(|active| active.invocation_id);
+            prop_assert_eq!(active, expected);
         }
     }
 }

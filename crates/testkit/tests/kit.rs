@@ -52,9 +52,31 @@ fn a_driver_that_keeps_to_the_protocol_passes_everything() {
     let scratch = tempfile::tempdir().expect("a scratch directory");
     let report = report(request(&scratch, "", &[]));
     let open: Vec<_> = report.requirements.iter().filter(|item| item.outcome != "pass").collect();
-    assert!(open.is_empty(), "{open:#?}");
+    // A serial driver does not say that it could do several at once, so nothing is known about that.
+    assert!(open.iter().all(|item| item.area == "conc" && item.outcome == "skipped"), "{open:#?}");
+    assert_eq!(open.len(), 6);
     assert_eq!((report.verdict.as_str(), report.requirements.len()), ("conformant", REQUIREMENTS.len()));
     assert_eq!(scratch.path().read_dir().expect("it can be read").count(), 0, "private directories are removed");
+}
+
+#[test]
+fn a_driver_with_several_invocations_at_once_passes_everything() {
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let report = report(request(&scratch, "many", &[]));
+    let open: Vec<_> = report.requirements.iter().filter(|item| item.outcome != "pass").map(|item| &*item.id).collect();
+    assert_eq!((open, &*report.verdict), (vec!["DRV-INVOKE-008"], "conformant"), "it is not serial");
+}
+
+/// A requirement that saw nothing is never met.
+#[test]
+fn of_a_driver_that_says_nothing_nothing_is_known() {
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let mut request = request(&scratch, "says-nothing", &[]);
+    request.answer = Duration::from_secs(3);
+    let report = report(request);
+    assert_eq!(failed(&report), ["DRV-OUT-006"]);
+    let passed: Vec<_> = report.requirements.iter().filter(|item| item.outcome == "pass").collect();
+    assert!(passed.is_empty(), "{passed:#?}");
 }
 
 /// Tries `cases` alone, so that each fault costs a session or two. Returns what is wrong with what was found.
@@ -117,6 +139,15 @@ const FAULTS: &[(&str, &[&str], &[&str])] = &[
     ("wrong-last", &["DRV-INVOKE-001"], &["DRV-OBS-004"]),
     ("ends-twice", &["DRV-INVOKE-001"], &["DRV-OBS-001"]),
     ("unapproved-stream", &["DRV-INVOKE-001"], &["DRV-OBS-006"]),
+    ("stream-with-gap", &["DRV-INVOKE-001"], &["DRV-OBS-006"]),
+    ("stream-not-final", &["DRV-INVOKE-001"], &["DRV-OBS-006"]),
+    ("many-of-none", &["DRV-CONC-001"], &["DRV-CONC-001"]),
+    ("many-too-few", &["DRV-CONC-002", "DRV-CONC-003"], &["DRV-CONC-002"]),
+    ("many-without-limit", &["DRV-CONC-003"], &["DRV-CONC-003"]),
+    ("many-same-id", &["DRV-CONC-004"], &["DRV-CONC-004"]),
+    ("many-cancels-all", &["DRV-CONC-005"], &["DRV-CONC-005"]),
+    ("many-resets", &["DRV-CONC-007"], &["DRV-CONC-007"]),
+    ("many-mixed-up", &["DRV-CONC-002"], &["DRV-OBS-002"]),
     ("mixes-invocations", &["DRV-INVOKE-009"], &["DRV-INVOKE-009"]),
     ("cancels-any", &["DRV-CANCEL-004"], &["DRV-CANCEL-004"]),
     ("denies-cancel", &["DRV-CANCEL-001"], &["DRV-CANCEL-001"]),
@@ -137,6 +168,7 @@ fn drivers_that_hang_are_told_from_those_that_are_slow() {
         ("silent-capabilities", "DRV-LIFE-003", "DRV-OUT-006"),
         ("never-ends", "DRV-INVOKE-001", "DRV-INVOKE-001"),
         ("ignores-cancel", "DRV-CANCEL-001", "DRV-CANCEL-001"),
+        ("many-in-turn", "DRV-CONC-006", "DRV-CONC-006"),
     ] {
         let scratch = tempfile::tempdir().expect("a scratch directory");
         // What is watched in invocations stands in the report with the one that it depends on.

@@ -51,6 +51,7 @@ pub(super) mod id {
     pub(in super::super) const SHUTDOWN: &str = "DRV-LIFE-008";
     pub(in super::super) const INVOKE: &str = "DRV-INVOKE-001";
     pub(in super::super) const CANCEL: &str = "DRV-CANCEL-001";
+    pub(in super::super) const AT_ONCE: &str = "DRV-CONC-002";
     pub(in super::super) const ONLY_FRAMES: &str = "DRV-OUT-001";
     pub(in super::super) const CONTRACT: &str = "DRV-OUT-002";
     pub(in super::super) const FRAME_SIZE: &str = "DRV-OUT-003";
@@ -74,6 +75,7 @@ const HELLO: &[&str] = &[id::HELLO];
 const PREPARED: &[&str] = &[id::HELLO, id::PREPARE];
 const INVOKED: &[&str] = &[id::HELLO, id::PREPARE, id::INVOKE];
 const CANCELLED: &[&str] = &[id::HELLO, id::PREPARE, id::INVOKE, id::CANCEL];
+const SEVERAL: &[&str] = &[id::HELLO, id::PREPARE, id::INVOKE, id::CANCEL, id::AT_ONCE];
 
 macro_rules! requirements {
     ($($id:expr, $level:ident, $kind:ident, $depends:expr, $spec:literal, $title:literal, $why:literal;)*) => {
@@ -255,6 +257,29 @@ pub const REQUIREMENTS: &[DriverRequirement] = requirements! {
     "DRV-CANCEL-005", Must, SESSION, CANCELLED, "the-session",
         "An operation is carried out after a cancelled one",
         "one cancel costs the session";
+
+    // Several invocations at once.
+    "DRV-CONC-001", Should, SESSION, HELLO, "several-invocations-at-once",
+        "concurrency is declared with a max_concurrency of two or more, and not with one or none",
+        "nobody knows how many invocations the driver takes";
+    id::AT_ONCE, Must, SESSION, CANCELLED, "several-invocations-at-once",
+        "As many invocations are taken at once as max_concurrency declares",
+        "invocations fail that Core was told would not";
+    "DRV-CONC-003", Must, SESSION, SEVERAL, "several-invocations-at-once",
+        "One invocation more than max_concurrency is refused as invalid_state, and the others go on",
+        "a driver takes more than it can do";
+    "DRV-CONC-004", Must, SESSION, SEVERAL, "several-invocations-at-once",
+        "The id of an active invocation is refused as invalid_request",
+        "observations of two invocations cannot be told apart";
+    "DRV-CONC-005", Must, SESSION, SEVERAL, "several-invocations-at-once",
+        "driver.cancel ends one invocation and leaves the others alone",
+        "one cancel costs every run";
+    "DRV-CONC-006", Must, SESSION, SEVERAL, "several-invocations-at-once",
+        "An operation that ends on its own does so while another goes on",
+        "invocations that are said to run at once wait for each other";
+    "DRV-CONC-007", Must, SESSION, SEVERAL, "several-invocations-at-once",
+        "driver.shutdown and driver.reset are refused as invalid_state until the last invocation has ended",
+        "a running invocation loses what it works with";
 
     // What the driver writes, in every session.
     id::ONLY_FRAMES, Must, ALWAYS, &[], "frames",

@@ -11,6 +11,7 @@
 mod answer;
 mod cases;
 mod catalog;
+mod heard;
 mod pipes;
 mod report;
 mod rig;
@@ -106,6 +107,7 @@ pub async fn check_driver(
                 return Err(KitError::Start(message));
             }
             let transcript = transcript.borrow();
+            rig.heard.add(&transcript.heard);
             if let Some(hello) = transcript.hello.clone() {
                 rig.learn(hello);
             }
@@ -115,7 +117,7 @@ pub async fn check_driver(
     }
     // What is watched in every session holds unless a session has shown otherwise.
     for requirement in REQUIREMENTS.iter().filter(|requirement| requirement.kind == ALWAYS && rig.shows(requirement)) {
-        let held = Found { outcome: watched(requirement, &found), detail: String::new(), lines: Vec::new() };
+        let held = Found { outcome: watched(requirement, &rig, &found), detail: String::new(), lines: Vec::new() };
         found.entry(requirement.id).or_insert(held);
     }
     Ok(DriverReport::new(&rig, &found, fail_on, began.elapsed()))
@@ -131,12 +133,16 @@ fn blocker(requirement: &DriverRequirement, found: &BTreeMap<&'static str, Found
     })
 }
 
-/// The outcome of a watched requirement that no session has broken.
-fn watched(requirement: &DriverRequirement, found: &BTreeMap<&'static str, Found>) -> Outcome {
+/// The outcome of a watched requirement that no session has broken. Where no session has shown what it is about, nothing is
+/// known.
+fn watched(requirement: &DriverRequirement, rig: &Rig, found: &BTreeMap<&'static str, Found>) -> Outcome {
     let passed = |id: &&str| found.get(id).is_some_and(|found| found.outcome == Outcome::Pass);
     match blocker(requirement, found) {
         Some(root) => Outcome::Skipped(SkipReason::BlockedBy(root)),
-        None if requirement.depends.iter().all(passed) => Outcome::Pass,
+        None if requirement.id == catalog::id::STREAMS && !rig.wants_streams() => {
+            Outcome::Skipped(SkipReason::NotAdvertised)
+        }
+        None if requirement.depends.iter().all(passed) && rig.heard.shows(requirement.id) => Outcome::Pass,
         None => Outcome::Skipped(SkipReason::NotExercised),
     }
 }

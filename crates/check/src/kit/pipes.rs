@@ -1,7 +1,10 @@
 //! The pipes of a session: reads and writes that wait for a pipe that is there, and the exact input on its way.
 
+use std::future::{pending, poll_fn};
 use std::io;
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -17,12 +20,13 @@ pub(super) struct Feed {
     pub(super) path: PathBuf,
     pub(super) bytes: Bytes,
     pub(super) sender: Option<pipe::Sender>,
+    pub(super) done: bool,
 }
 
 pub(super) async fn read(source: &mut Option<impl AsyncReadExt + Unpin>, buffer: &mut BytesMut) -> io::Result<usize> {
     match source {
         Some(source) => source.read_buf(buffer).await,
-        None => std::future::pending().await,
+        None => pending().await,
     }
 }
 
@@ -33,9 +37,25 @@ pub(super) async fn write(target: &mut Option<ChildStdin>, bytes: &[u8]) -> io::
     }
 }
 
-/// Hands the input over when the driver opens it. Cancel safe. What goes wrong shows in the invocation.
-pub(super) async fn feed(feed: &mut Option<Feed>) {
-    let Some(feed) = feed else { return std::future::pending().await };
+/// Hands every input over when the driver opens it. Waits without end; cancel safe. What goes wrong shows in the invocation.
+pub(super) async fn feed(feeds: &mut [Feed]) {
+    let mut feeds: Vec<Pin<Box<_>>> =
+        feeds.iter_mut().filter(|feed| !feed.done).map(|feed| Box::pin(one(feed))).collect();
+    poll_fn(|cx| {
+        feeds.retain_mut(|feed| feed.as_mut().poll(cx).is_pending());
+        Poll::<()>::Pending
+    })
+    .await;
+}
+
+async fn one(feed: &mut Feed) {
+    hand_over(feed).await;
+    feed.done = true;
+    // The driver reads to the end that this makes.
+    feed.sender = None;
+}
+
+async fn hand_over(feed: &mut Feed) {
     loop {
         let Some(sender) = &feed.sender else {
             match pipe::OpenOptions::new().open_sender(&feed.path) {

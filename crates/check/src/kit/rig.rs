@@ -9,6 +9,7 @@ use pintle_sdk::process::{Environment, Ladder, Program, Shim};
 use pintle_wire::Digest;
 
 use super::catalog::{ALWAYS, DriverRequirement, id};
+use super::heard::Heard;
 
 /// The largest input that the kit hands over, in bytes.
 pub const MAX_KIT_INPUT_BYTES: usize = 16 << 20;
@@ -63,11 +64,12 @@ pub struct KitRequest {
 pub(crate) struct Rig {
     pub(super) request: KitRequest,
     pub(super) hello: Option<HelloResult>,
+    pub(super) heard: Heard,
 }
 
 impl Rig {
     pub(super) fn new(request: KitRequest) -> Self {
-        Self { request, hello: None }
+        Self { request, hello: None, heard: Heard::default() }
     }
 
     pub(super) fn learn(&mut self, hello: HelloResult) {
@@ -95,6 +97,13 @@ impl Rig {
         let is_hello = requirement.id == id::HELLO;
         let mut chosen = super::catalog::REQUIREMENTS.iter().filter(|other| self.chosen(other));
         chosen.any(|other| other.depends.contains(&requirement.id) || is_hello && other.kind == ALWAYS)
+    }
+
+    /// Whether the driver asks for companion streams.
+    pub(super) fn wants_streams(&self) -> bool {
+        self.hello.as_ref().is_some_and(|hello| {
+            hello.requested_permissions.iter().any(|permission| permission.as_str() == Permission::COMPANION_STREAM)
+        })
     }
 
     /// Everything that the driver asked for, as far as it may be approved here.

@@ -1,7 +1,9 @@
 //! One session with one process of the driver: Core's end, and a way around it.
+//!
+//! Over 600 lines because every step of a case is a method of the one value that owns the pipes.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -9,8 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, Bytes, BytesMut};
 use pintle_sdk::driver::{
     CommandError, CoreConfig, CoreEvent, CoreSession, DATA_STREAM_VARIABLE, Digest, ExactInputHandle, FixtureRefs, Id,
-    InputKind, InstanceId, InvokeParams, MAX_CONTROL_FRAME_BYTES, Message, Outcome, Output, Permission, PrepareParams,
-    Secret, State, decode_control_frame,
+    InputKind, InstanceId, InvokeParams, MAX_CONTROL_FRAME_BYTES, Message, Method, Outcome, Output, Permission,
+    PrepareParams, Secret, State, decode_control_frame,
 };
 use pintle_sdk::process::{ChildStdin, ChildStdout, Launch, Process, Shim};
 use pintle_wire::{Framer, Line, to_canonical};
@@ -38,7 +40,10 @@ pub(super) struct Session<'a> {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     data: Option<pipe::Receiver>,
-    feed: Option<Feed>,
+    feeds: Vec<Feed>,
+    /// The invocation that was begun last.
+    last: Option<InstanceId>,
+    ended_others: BTreeSet<InstanceId>,
     framer: Framer,
     out: Bytes,
     read: BytesMut,
@@ -98,7 +103,9 @@ impl<'a> Session<'a> {
             stdin,
             stdout,
             data,
-            feed: None,
+            feeds: Vec::new(),
+            last: None,
+            ended_others: BTreeSet::new(),
             framer: Framer::new(MAX_CONTROL_FRAME_BYTES),
             out: Bytes::new(),
             read: BytesMut::new(),
@@ -191,6 +198,7 @@ impl<'a> Session<'a> {
         };
         let asked = self.core.invoke(Instant::now(), params);
         self.command(asked)?;
+        self.last = Some(invocation_id);
         Ok(invocation_id)
     }
 
@@ -200,7 +208,9 @@ impl<'a> Session<'a> {
         loop {
             match self.event_until(until).await? {
                 Some(CoreEvent::Completed(completed)) => return Ok(completed),
-                Some(CoreEvent::Refused { error, .. }) => return Err(Stop::breaks(id::INVOKE, refusal(&error))),
+                Some(CoreEvent::Refused { method: Method::Invoke, error, .. }) => {
+                    return Err(Stop::breaks(id::INVOKE, refusal(&error)));
+                }
                 Some(_) => {}
                 None => {
                     let seconds = within.as_secs_f64();
@@ -224,10 +234,38 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Cancels the active invocation.
+    /// Cancels the invocation that was begun last.
     pub(super) fn cancel(&mut self, deadline: Duration) -> Step<()> {
-        let asked = self.core.cancel(Instant::now(), "the conformance kit cancels", deadline);
+        match self.last {
+            Some(invocation_id) => self.cancel_one(invocation_id, deadline),
+            None => Err(Stop::NotExercised("no invocation was begun")),
+        }
+    }
+
+    /// Cancels one of several invocations.
+    pub(super) fn cancel_one(&mut self, invocation_id: InstanceId, deadline: Duration) -> Step<()> {
+        let asked = self.core.cancel(Instant::now(), invocation_id, "the conformance kit cancels", deadline);
         self.command(asked)
+    }
+
+    /// Waits until one of several invocations has ended.
+    pub(super) async fn completed_one(
+        &mut self,
+        invocation_id: InstanceId,
+        within: Duration,
+    ) -> Step<pintle_sdk::driver::CompletedParams> {
+        loop {
+            let completed = self.completed(within).await?;
+            if completed.invocation_id == invocation_id {
+                return Ok(completed);
+            }
+            self.ended_others.insert(completed.invocation_id);
+        }
+    }
+
+    /// Whether one of several invocations has ended while another one was waited for.
+    pub(super) fn has_ended(&self, invocation_id: &InstanceId) -> bool {
+        self.ended_others.contains(invocation_id)
     }
 
     /// The next event of Core's session; a fault and a request without an answer end the case.
@@ -246,7 +284,7 @@ impl<'a> Session<'a> {
             if let Some(event) = self.events.pop_front() {
                 return match event {
                     CoreEvent::Fault(fault) => Err(Stop::fault(&fault, self.core.state())),
-                    CoreEvent::TimedOut { method } => Err(Stop::silent(method.as_str())),
+                    CoreEvent::TimedOut { method, .. } => Err(Stop::silent(method.as_str())),
                     event => Ok(Some(event)),
                 };
             }
@@ -389,7 +427,9 @@ impl<'a> Session<'a> {
     }
 
     fn hide(&mut self, secret: String) {
-        self.transcript.borrow_mut().hide(&secret);
+        let mut transcript = self.transcript.borrow_mut();
+        transcript.hide(&secret);
+        transcript.heard.secrets += 1;
         self.secrets.push(secret);
     }
 
@@ -407,7 +447,8 @@ impl<'a> Session<'a> {
         .map_err(|error| Stop::Environment(format!("make an input: {error}")))?;
         let handle = path.to_string_lossy().into_owned();
         self.hide(handle.clone());
-        self.feed = Some(Feed { path, bytes: Bytes::copy_from_slice(bytes), sender: None });
+        self.feeds.retain(|feed| !feed.done);
+        self.feeds.push(Feed { path, bytes: Bytes::copy_from_slice(bytes), sender: None, done: false });
         Ok(handle)
     }
 
@@ -432,10 +473,16 @@ impl<'a> Session<'a> {
         if self.core.state() == State::Prepared && self.stdout.is_some() {
             let asked = self.core.shutdown(Instant::now());
             self.command(asked)?;
-            match self.event().await? {
-                CoreEvent::Shutdown => {}
-                CoreEvent::Refused { error, .. } => return Err(Stop::breaks(id::SHUTDOWN, refusal(&error))),
-                other => return Err(self.instead(id::SHUTDOWN, "driver.shutdown", &other)),
+            loop {
+                match self.event().await? {
+                    CoreEvent::Shutdown => break,
+                    // Receipts that came after the end of their invocation.
+                    CoreEvent::InvokeAccepted { .. }
+                    | CoreEvent::CancelAcknowledged { .. }
+                    | CoreEvent::Refused { method: Method::Cancel, .. } => {}
+                    CoreEvent::Refused { error, .. } => return Err(Stop::breaks(id::SHUTDOWN, refusal(&error))),
+                    other => return Err(self.instead(id::SHUTDOWN, "driver.shutdown", &other)),
+                }
             }
         }
         self.end().await.map(|_| ())
@@ -465,6 +512,7 @@ impl<'a> Session<'a> {
         if outcome.descendants.any() {
             return Err(Stop::breaks(id::DESCENDANTS, "processes that the driver had started were still there"));
         }
+        self.transcript.borrow_mut().heard.ended += 1;
         Ok(Ended { exit: outcome.exit, signalled })
     }
 
@@ -501,7 +549,7 @@ impl<'a> Session<'a> {
                     self.out.clear();
                 }
             },
-            () = feed(&mut self.feed), if self.feed.is_some() => self.feed = None,
+            () = feed(&mut self.feeds) => {}
             () = sleep_until(deadline.into()) => {
                 let now = Instant::now();
                 self.core.handle_timeout(now);
@@ -536,6 +584,7 @@ impl<'a> Session<'a> {
 
     fn collect_events(&mut self) {
         while let Some(event) = self.core.poll_event() {
+            self.transcript.borrow_mut().heard.event(&event);
             self.events.push_back(event);
         }
     }
@@ -568,9 +617,14 @@ impl<'a> Session<'a> {
                 return Err(Stop::breaks(id::FRAME_SIZE, detail));
             }
         };
-        self.transcript.borrow_mut().heard(&line);
+        let message = decode_control_frame(&line);
+        {
+            let mut transcript = self.transcript.borrow_mut();
+            transcript.heard(&line);
+            transcript.heard.frame(&message);
+        }
         self.leaked |= self.secrets.iter().any(|secret| contains(&line, secret.as_bytes()));
-        if let Ok(Message::Response(response)) = decode_control_frame(&line)
+        if let Ok(Message::Response(response)) = message
             && self.open.contains(&response.id)
         {
             if self.answers.iter().any(|(id, _)| *id == response.id) {

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use pintle_sdk::driver::HelloResult;
 
+use super::heard::Heard;
+
 /// Lines that are kept for the report.
 const KEPT_LINES: usize = 8;
 /// Bytes of a line that are kept.
@@ -13,6 +15,7 @@ const KEPT_LINE_BYTES: usize = 400;
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     pub(super) hello: Option<HelloResult>,
+    pub(super) heard: Heard,
     lines: VecDeque<Line>,
     next: u64,
     secrets: Vec<String>,

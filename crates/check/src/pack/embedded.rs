@@ -27,6 +27,7 @@ pub(super) const EMBEDDED: &[PackFile<'static>] = files![
     "acp-v1/permission.toml",
     "acp-v1/sessions.toml",
     "acp-v1/slow-reader.toml",
+    "acp-v1/updates.toml",
     "acp-v1/version-string.toml",
     "acp-v1/version.toml",
 ];

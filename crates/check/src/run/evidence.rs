@@ -158,6 +158,9 @@ pub struct StreamRecord {
     pub object: Digest,
     /// Bytes before anything was replaced in them.
     pub bytes: u64,
+    /// Whether it was too large for the trace, so that only the evidence has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untraced: bool,
 }
 
 /// A scenario that is over.

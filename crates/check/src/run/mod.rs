@@ -16,6 +16,8 @@ mod progress;
 mod record;
 mod request;
 mod stored;
+mod streams;
+mod texts;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use pintle_store::evidence::{EvidenceError, EvidenceRun};
-use pintle_store::sanitise::Redactions;
+use pintle_store::sanitise::{PieceRedactor, Redactions};
 use pintle_store::{Sanitised, Sanitiser};
 use pintle_wire::{Profile, ScanLimits, scan};
 use serde::Serialize;
@@ -23,6 +23,8 @@ use super::evidence::{
 };
 use super::plan::Job;
 use super::progress::Progress;
+use super::streams::{Kept, Streams};
+use super::texts::TextKey;
 use crate::json::read_own;
 use crate::judge::{Fault, ScenarioEvidence, ScenarioRun};
 use crate::report::ScenarioTiming;
@@ -56,19 +58,31 @@ pub(super) struct Recorder {
     pub(super) progress: mpsc::UnboundedSender<Progress>,
 }
 
+/// Texts that come in pieces and are followed at a time, in one scenario; the pieces of more are looked at one by one.
+const MAX_TEXTS: usize = 64;
+
 /// A scenario in the making.
 #[derive(Default)]
-struct Open {
+struct Open<'s> {
     began: Option<Instant>,
-    observations: Vec<(Box<str>, String)>,
-    unfinished: BTreeMap<Box<str>, Vec<u8>>,
-    streams: BTreeMap<Box<str>, Vec<u8>>,
+    /// In the order in which they were let go; the trace is built in that of the sequence.
+    observations: Vec<(u64, Box<str>, String)>,
+    texts: BTreeMap<TextKey, PieceRedactor<'s, Held>>,
+    streams: Streams<'s>,
+}
+
+/// An observation whose text may be a piece of a secret.
+#[derive(Debug)]
+struct Held {
+    key: TextKey,
+    record: ObservationRecord,
 }
 
 impl Recorder {
     /// Takes events until nobody sends any more.
     pub(super) fn record(mut self, mut events: mpsc::Receiver<Event>) -> Recorded {
-        let mut open: BTreeMap<usize, Open> = BTreeMap::new();
+        let sanitiser = Arc::clone(&self.sanitiser);
+        let mut open: BTreeMap<usize, Open<'_>> = BTreeMap::new();
         let mut recorded = Recorded {
             evidence: Vec::new(),
             driver: None,
@@ -102,20 +116,30 @@ impl Recorder {
                         self.look_into_base64(payload);
                     }
                     let record = ObservationRecord { scenario, sequence, kind: kind.into(), monotonic_ns, payload };
-                    if let Some(kept) = self.observation(&record) {
-                        open.entry(job).or_default().observations.push(kept);
+                    let scenario = open.entry(job).or_default();
+                    let followed = TextKey::of(&record)
+                        .filter(|(key, _)| scenario.texts.len() < MAX_TEXTS || scenario.texts.contains_key(key));
+                    match followed {
+                        Some((key, text)) => {
+                            let held = Held { key: key.clone(), record };
+                            let text_redactor = scenario.texts.entry(key).or_insert_with(|| sanitiser.pieces());
+                            let certain = text_redactor.push(held, text.as_bytes());
+                            self.let_go(scenario, certain);
+                        }
+                        None => self.observe(scenario, &record),
                     }
                 }
                 Event::Data { job, stream_id, bytes, is_final } => {
                     let scenario = open.entry(job).or_default();
-                    scenario.unfinished.entry(stream_id.clone()).or_default().extend_from_slice(&bytes);
-                    if is_final && let Some(bytes) = scenario.unfinished.remove(&stream_id) {
-                        let kept = self.stream(job, &stream_id, &bytes);
-                        open.entry(job).or_default().streams.insert(stream_id, kept);
-                    }
+                    let (run, redactions) = (&mut self.run, &mut self.redactions);
+                    let kept = scenario.streams.take(&sanitiser, run, redactions, &stream_id, &bytes, is_final);
+                    self.stream(job, &stream_id, kept);
                 }
                 Event::Ended { job, end } => {
-                    let scenario = open.remove(&job).unwrap_or_default();
+                    let mut scenario = open.remove(&job).unwrap_or_default();
+                    for (_, text) in std::mem::take(&mut scenario.texts) {
+                        self.let_go(&mut scenario, text.finish());
+                    }
                     self.end(job, &end);
                     recorded.interrupted |= end == End::Interrupted;
                     let id = self.jobs[job].plan.id.clone();
@@ -156,6 +180,24 @@ impl Recorder {
         Some((kept.kind.into(), kept.payload?.to_string()))
     }
 
+    fn observe(&mut self, scenario: &mut Open<'_>, record: &ObservationRecord) {
+        if let Some((kind, payload)) = self.observation(record) {
+            scenario.observations.push((record.sequence, kind, payload));
+        }
+    }
+
+    /// Keeps observations whose text is certain by now.
+    fn let_go(&mut self, scenario: &mut Open<'_>, certain: Vec<(Held, Sanitised)>) {
+        for (Held { key, mut record }, text) in certain {
+            self.redactions.add(text.redactions());
+            if let Err(fault) = key.put(&mut record, &text) {
+                self.faults.push(fault.to_owned());
+                continue;
+            }
+            self.observe(scenario, &record);
+        }
+    }
+
     /// A line that is not UTF-8 travels as base64, in which only canaries would be seen.
     fn look_into_base64(&mut self, payload: &mut Value) {
         let Some(Value::String(encoded)) = payload.get_mut("base64") else { return };
@@ -167,16 +209,14 @@ impl Recorder {
         }
     }
 
-    fn stream(&mut self, job: usize, stream_id: &str, bytes: &[u8]) -> Vec<u8> {
-        let kept = self.sanitiser.line(bytes);
-        self.redactions.add(kept.redactions());
-        let stored = self.run.as_mut().map(|run| run.put_object(&kept));
-        if let Some(object) = self.noted(stored) {
+    /// Notes where a stream is kept that has come to its end.
+    fn stream(&mut self, job: usize, stream_id: &str, kept: Option<Kept>) {
+        let Some(Kept { object, bytes, untraced }) = kept else { return };
+        if let Some(object) = self.noted(object) {
             let scenario = self.jobs[job].plan.id.clone();
             let stream_id = stream_id.to_owned();
-            self.append(kind::STREAM, &StreamRecord { scenario, stream_id, object, bytes: bytes.len() as u64 });
+            self.append(kind::STREAM, &StreamRecord { scenario, stream_id, object, bytes, untraced });
         }
-        kept.into_bytes()
     }
 
     fn end(&mut self, job: usize, end: &End) {
@@ -207,13 +247,14 @@ impl Recorder {
         self.noted(synced);
     }
 
-    fn scenario_run(&self, job: usize, scenario: Open, end: End) -> ScenarioRun {
+    fn scenario_run(&self, job: usize, mut scenario: Open<'_>, end: End) -> ScenarioRun {
         match end {
             End::Completed { .. } => {
                 let Job { plan, timeouts } = &self.jobs[job];
                 let mut builder = TraceBuilder::new(plan, *timeouts);
-                for (kind, payload) in &scenario.observations {
-                    builder.push_stored(kind, payload, &mut |id| scenario.streams.get(id).cloned());
+                scenario.observations.sort_by_key(|(sequence, ..)| *sequence);
+                for (_, kind, payload) in &scenario.observations {
+                    builder.push_stored(kind, payload, &mut |id| scenario.streams.traced(id));
                 }
                 ScenarioRun::Traced(Arc::<Trace>::new(builder.finish()))
             }

@@ -103,7 +103,9 @@ impl StoredCheck {
                 kind::STREAM => {
                     let stream: StreamRecord = decode(&run, &record)?;
                     let scenario = scenarios.entry(stream.scenario).or_default();
-                    scenario.streams.insert(stream.stream_id, stream.object);
+                    if !stream.untraced {
+                        scenario.streams.insert(stream.stream_id, stream.object);
+                    }
                 }
                 kind::SCENARIO_END => {
                     let end: EndRecord = decode(&run, &record)?;
@@ -183,13 +185,16 @@ impl Scenario {
                 broken(Fault::Environment, "the start of the scenario is not in the evidence".to_owned())
             }
             (EndKind::Completed, Some(start)) => {
+                // Pieces of text are kept once nothing that follows belongs to a secret in them, so later than others.
+                let mut observations = self.observations;
+                observations.sort_by_key(|observation| observation.sequence);
                 // Read once and checked, so that a trace is not built on an object that was changed.
                 let mut objects = BTreeMap::new();
                 for (id, digest) in self.streams {
                     objects.insert(id, stored.object(&digest)?);
                 }
                 let mut builder = TraceBuilder::new(&start.plan, start.timeouts_ms);
-                for observation in &self.observations {
+                for observation in &observations {
                     if let Some(payload) = &observation.payload {
                         let payload = payload.to_string();
                         builder.push_stored(&observation.kind, &payload, &mut |id| objects.get(id).cloned());

@@ -6,6 +6,7 @@ use pintle_wire::{DEFAULT_MAX_DATA_FRAME_BYTES, Digest};
 
 use crate::book::StreamLimits;
 use crate::budget::BudgetPolicy;
+use crate::dispatcher::MAX_CONCURRENT_INVOCATIONS;
 use crate::objects::VersionRange;
 use crate::results::HelloResult;
 use crate::version::supported_versions;
@@ -24,6 +25,9 @@ pub struct CoreConfig {
     pub stream_grace: Duration,
     /// How many requests may be unanswered at a time.
     pub max_pending_requests: usize,
+    /// How many invocations may be active at a time, if the driver declares as many; at most
+    /// [`MAX_CONCURRENT_INVOCATIONS`](crate::MAX_CONCURRENT_INVOCATIONS) counts.
+    pub max_concurrency: usize,
     /// The bounds of an invocation's companion streams.
     pub stream_limits: StreamLimits,
     /// The bound of a data frame's payload in bytes; at most [`DEFAULT_MAX_DATA_FRAME_BYTES`] counts.
@@ -43,7 +47,8 @@ impl Default for CoreConfig {
             version_range: supported_versions(),
             request_timeout: Duration::from_secs(10),
             stream_grace: Duration::from_secs(1),
-            max_pending_requests: 16,
+            max_pending_requests: 2 * MAX_CONCURRENT_INVOCATIONS,
+            max_concurrency: MAX_CONCURRENT_INVOCATIONS,
             stream_limits: StreamLimits::default(),
             max_data_frame_bytes: DEFAULT_MAX_DATA_FRAME_BYTES,
             expected_artifact: None,

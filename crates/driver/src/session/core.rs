@@ -6,14 +6,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pintle_wire::{DEFAULT_MAX_DATA_FRAME_BYTES, DataDecoder, DataEvent, Framer, Id, RequestTable};
+use pintle_wire::{DEFAULT_MAX_DATA_FRAME_BYTES, DataDecoder, DataEvent, Framer, Id, InstanceId, RequestTable};
 
 use crate::book::StreamFault;
 use crate::budget::{Amounts, BudgetReport, Purpose, Resource, Usage};
 use crate::codec::MAX_CONTROL_FRAME_BYTES;
 use crate::contract::{Contract, decode_free_value};
+use crate::dispatcher::Dispatcher;
 use crate::error::ProtocolError;
-use crate::machine::{Machine, State};
+use crate::machine::{Event, State};
 use crate::message::{Call, Message, MessageKind, Notification, Outcome, Response};
 use crate::method::Method;
 use crate::objects::Permission;
@@ -23,7 +24,7 @@ use crate::results::{CancelResult, CapabilitiesResult, HelloResult, PrepareResul
 use crate::session::config::{CoreConfig, MAX_DETAILS_BYTES};
 use crate::session::event::{CoreEvent, Life, Output, RequestSeq};
 use crate::session::fault::{CommandError, Fault};
-use crate::session::running::Running;
+use crate::session::running::{Pending, Running};
 use crate::session::spending::Spending;
 use crate::stream::{Encoder, decode_framed};
 use crate::value::FreeValue;
@@ -34,30 +35,39 @@ const MAX_REMEMBERED_TIMEOUTS: usize = 64;
 
 /// Core's end: sends requests, takes observations and companion streams, holds the driver to the protocol.
 ///
-/// A [`Machine`] inside follows the lifecycle, a bounded table follows the requests. Any fault of the driver makes the
-/// session dead ([`Life::Dead`]); what comes after it is ignored, and the host goes on with its kill ladder. See the
-/// [module](crate#the-two-ends) for the five verbs.
+/// A [`Dispatcher`] inside follows the lifecycle, a bounded table follows the requests. As many invocations are active at a
+/// time as the driver declares; each has its own observations, streams and deadline. Any fault of the driver, in whatever
+/// invocation, makes the session dead ([`Life::Dead`]); what comes after it is ignored, and the host goes on with its kill
+/// ladder. See the [module](crate#the-two-ends) for the five verbs.
 #[derive(Debug)]
 pub struct CoreSession {
     config: CoreConfig,
-    machine: Machine,
+    dispatcher: Dispatcher,
     life: Life,
     framer: Framer,
     data: DataDecoder,
     data_open: bool,
-    /// The data frame whose payload is coming in: its stream, and whether it is the final one.
-    current_frame: Option<(Box<str>, bool)>,
-    table: RequestTable<RequestSeq, Method, Instant>,
+    current_frame: Option<CurrentFrame>,
+    table: RequestTable<RequestSeq, Pending, Instant>,
     next_id: RequestSeq,
     timed_out: BTreeMap<RequestSeq, Method>,
     hello: Option<Box<HelloResult>>,
     approved: Vec<Permission>,
     accepted: Vec<Permission>,
-    running: Option<Running>,
+    /// The invocations that are active, or whose streams are still coming in.
+    running: BTreeMap<InstanceId, Running>,
     spending: Spending,
     encoder: Encoder,
     close: bool,
     events: VecDeque<CoreEvent>,
+}
+
+/// The data frame whose payload is coming in.
+#[derive(Debug)]
+struct CurrentFrame {
+    invocation_id: InstanceId,
+    stream_id: Box<str>,
+    is_final: bool,
 }
 
 impl CoreSession {
@@ -68,7 +78,7 @@ impl CoreSession {
         let spending = Spending::new(config.budget);
         Self {
             config,
-            machine: Machine::new(),
+            dispatcher: Dispatcher::new(),
             life: Life::Alive,
             framer: Framer::new(MAX_CONTROL_FRAME_BYTES),
             data: DataDecoder::new(max_data_frame_bytes),
@@ -80,7 +90,7 @@ impl CoreSession {
             hello: None,
             approved: Vec::new(),
             accepted: Vec::new(),
-            running: None,
+            running: BTreeMap::new(),
             spending,
             encoder: Encoder::new(),
             close: false,
@@ -94,13 +104,18 @@ impl CoreSession {
     }
 
     /// The state of the lifecycle, frozen once the session is over.
-    pub const fn state(&self) -> State {
-        self.machine.state()
+    pub fn state(&self) -> State {
+        self.dispatcher.state()
     }
 
-    /// The lifecycle machine, to look at.
-    pub const fn machine(&self) -> &Machine {
-        &self.machine
+    /// The lifecycle and its active invocations, to look at.
+    pub const fn dispatcher(&self) -> &Dispatcher {
+        &self.dispatcher
+    }
+
+    /// Invocations that are active or whose streams are still coming in.
+    pub fn running(&self) -> impl ExactSizeIterator<Item = &InstanceId> {
+        self.running.keys()
     }
 
     /// What the driver said of itself, after the handshake.
@@ -175,58 +190,71 @@ impl CoreSession {
     /// [`CommandError`].
     pub fn capabilities(&mut self, now: Instant) -> Result<RequestSeq, CommandError> {
         self.live()?;
-        self.machine.check_capabilities()?;
+        self.dispatcher.check_capabilities()?;
         self.request(now, Call::Capabilities(None))
     }
 
     /// Starts an invocation. The lifecycle advances at once, because observations may overtake the response.
     ///
     /// # Errors
-    /// An operation that the driver did not declare, a used invocation id, a session that is not prepared.
+    /// An operation that the driver did not declare, a used invocation id, a session that is not prepared, as many
+    /// invocations as the driver declares ([`Dispatcher::limit`]).
     pub fn invoke(&mut self, now: Instant, params: InvokeParams) -> Result<RequestSeq, CommandError> {
         self.live()?;
-        self.not_settling(Method::Invoke)?;
         let declared =
             self.hello.as_ref().is_some_and(|hello| hello.capabilities.operations.contains(&params.operation));
-        if !declared && self.machine.state() == State::Prepared {
-            return Err(CommandError::Operation);
+        if self.dispatcher.active_count() < self.dispatcher.limit() {
+            self.room_to_invoke()?;
+            if !declared && matches!(self.dispatcher.state(), State::Prepared | State::Invoking) {
+                return Err(CommandError::Operation);
+            }
         }
-        self.not_pending(Method::Invoke)?;
+        let invocation_id = params.invocation_id;
         let running = Running::new(&params, self.config.stream_limits, self.config.verify_summary);
-        self.machine.begin_invocation(&params)?;
+        self.dispatcher.begin_invocation(&params)?;
         match self.request(now, Call::Invoke(params)) {
             Ok(id) => {
-                self.running = Some(running);
+                self.running.insert(invocation_id, running);
                 Ok(id)
             }
             Err(error) => {
-                self.machine.leave_invocation();
+                self.dispatcher.take_back(&invocation_id);
                 Err(error)
             }
         }
     }
 
-    /// Asks the driver to end the active invocation within `deadline`. It may be repeated; the earliest deadline holds.
+    /// Asks the driver to end an active invocation within `deadline`, and leaves the others alone. It may be repeated; the
+    /// earliest deadline holds. An invocation that has not ended by then is a fault of the driver, and the end of the session.
     ///
     /// # Errors
-    /// No active invocation, or a driver that did not declare cancellation.
-    pub fn cancel(&mut self, now: Instant, reason: &str, deadline: Duration) -> Result<RequestSeq, CommandError> {
+    /// An invocation that is not active, or a driver that did not declare cancellation.
+    pub fn cancel(
+        &mut self,
+        now: Instant,
+        invocation_id: InstanceId,
+        reason: &str,
+        deadline: Duration,
+    ) -> Result<RequestSeq, CommandError> {
         self.live()?;
-        let Some(active) = self.machine.active_ref() else {
+        if self.dispatcher.active_count() == 0 {
             return Err(self.wrong_state(Method::Cancel));
-        };
+        }
         if !self.hello.as_ref().is_some_and(|hello| hello.capabilities.cancellation) {
             return Err(CommandError::Cancellation);
         }
         let params = CancelParams {
-            invocation_id: active.invocation_id,
+            invocation_id,
             reason: reason.into(),
             deadline_millis: u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).max(1),
         };
         params.validate().map_err(|error| ProtocolError::Params { method: Method::Cancel, error })?;
+        if self.dispatcher.machine(&invocation_id).is_none() {
+            return Err(ProtocolError::Identity { event: Event::RequestCancel }.into());
+        }
         let id = self.request(now, Call::Cancel(params.clone()))?;
-        self.machine.request_cancel(&params)?;
-        if let Some(running) = &mut self.running {
+        self.dispatcher.request_cancel(&params)?;
+        if let Some(running) = self.running.get_mut(&invocation_id) {
             let until = now + deadline;
             running.cancel_deadline = Some(running.cancel_deadline.map_or(until, |earlier| earlier.min(until)));
         }
@@ -240,7 +268,7 @@ impl CoreSession {
     pub fn reset(&mut self, now: Instant) -> Result<RequestSeq, CommandError> {
         self.live()?;
         self.not_settling(Method::Reset)?;
-        self.machine.reset()?;
+        self.dispatcher.reset()?;
         self.request(now, Call::Reset(None))
     }
 
@@ -287,7 +315,7 @@ impl CoreSession {
         if self.life != Life::Alive {
             return;
         }
-        if self.machine.state() == State::Shutdown {
+        if self.state() == State::Shutdown {
             self.end(Life::Closed);
             self.events.push_back(CoreEvent::Closed);
         } else {
@@ -339,7 +367,7 @@ impl CoreSession {
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let running = self.running.as_ref().and_then(Running::deadline);
+        let running = self.running.values().filter_map(Running::deadline).min();
         let budget = if self.life == Life::Alive { self.spending.ledger.deadline(self.purpose()) } else { None };
         self.table.next_deadline().into_iter().chain(running).chain(budget).min()
     }
@@ -349,20 +377,21 @@ impl CoreSession {
         if self.life != Life::Alive {
             return;
         }
-        for (id, method) in self.table.expire(now) {
+        for (id, Pending { method, invocation_id }) in self.table.expire(now) {
             if self.timed_out.len() >= MAX_REMEMBERED_TIMEOUTS {
                 self.timed_out.pop_first();
             }
             self.timed_out.insert(id, method);
             // Whether the driver did it, nobody knows.
             self.spending.paid(now, id, Some(Usage::all_unknown()));
-            self.events.push_back(CoreEvent::TimedOut { method });
+            self.events.push_back(CoreEvent::TimedOut { method, invocation_id });
         }
         self.settle(now);
-        let overdue = self.running.as_ref().is_some_and(|running| {
-            running.ending.is_none() && running.cancel_deadline.is_some_and(|deadline| deadline <= now)
-        });
-        if overdue {
+        let overdue = self
+            .running
+            .values()
+            .any(|running| running.ending.is_none() && running.cancel_deadline.is_some_and(|deadline| deadline <= now));
+        if self.life == Life::Alive && overdue {
             self.fail(Fault::CancellationTimeout);
         }
         if self.life == Life::Alive
@@ -388,26 +417,26 @@ impl CoreSession {
     }
 
     fn observation(&mut self, params: ObservationParams) -> Result<(), Fault> {
-        self.machine.observe(&params).map_err(Fault::Frame)?;
-        if let Some(stream) = &params.data_stream {
-            if !self.companion_stream_accepted() {
-                let needed = PermissionError::Needed(Permission::COMPANION_STREAM);
-                return Err(Fault::Permission(needed));
-            }
-            if let Some(running) = &mut self.running {
+        self.dispatcher.observe(&params).map_err(Fault::Frame)?;
+        if params.data_stream.is_some() && !self.companion_stream_accepted() {
+            return Err(Fault::Permission(PermissionError::Needed(Permission::COMPANION_STREAM)));
+        }
+        if let Some(running) = self.running.get_mut(&params.invocation_id) {
+            running.observed = true;
+            if let Some(stream) = &params.data_stream {
                 running.book.name(&stream.stream_id).map_err(Fault::Stream)?;
             }
-        }
-        if let Some(summary) = self.running.as_mut().and_then(|running| running.summary.as_mut()) {
-            summary.observe(&params).map_err(Fault::Frame)?;
+            if let Some(summary) = &mut running.summary {
+                summary.observe(&params).map_err(Fault::Frame)?;
+            }
         }
         self.events.push_back(CoreEvent::Observation(params));
         Ok(())
     }
 
     fn completed(&mut self, now: Instant, params: CompletedParams) -> Result<(), Fault> {
-        self.machine.complete(&params).map_err(Fault::Frame)?;
-        if let Some(running) = &mut self.running {
+        self.dispatcher.complete(&params).map_err(Fault::Frame)?;
+        if let Some(running) = self.running.get_mut(&params.invocation_id) {
             let claimed = params.summary_digest;
             if running.summary.as_ref().is_some_and(|summary| summary.finish() != claimed) {
                 return Err(Fault::Summary);
@@ -418,27 +447,31 @@ impl CoreSession {
         Ok(())
     }
 
-    /// Ends an invocation whose terminal notification is in, once its streams are, or cannot be any more.
+    /// Ends the invocations whose terminal notification is in, once their streams are, or cannot be any more.
     fn settle(&mut self, now: Instant) {
-        let Some(running) = &self.running else { return };
-        let Some((_, until)) = &running.ending else { return };
-        let settled = running.book.is_settled() && self.current_frame.is_none();
-        if !settled && self.data_open && now < *until {
-            return;
+        let mut settled = Vec::new();
+        for (invocation_id, running) in &self.running {
+            let Some((_, until)) = &running.ending else { continue };
+            let in_frame = self.current_frame.as_ref().is_some_and(|frame| frame.invocation_id == *invocation_id);
+            if running.book.is_settled() && !in_frame {
+                settled.push(*invocation_id);
+            } else if !self.data_open || *until <= now {
+                let fault = running.book.unsettled().unwrap_or(StreamFault::NotFinal);
+                self.fail(Fault::Stream(fault));
+                return;
+            }
         }
-        let fault = if settled { None } else { Some(running.book.unsettled().unwrap_or(StreamFault::NotFinal)) };
-        if let Some(fault) = fault {
-            self.fail(Fault::Stream(fault));
-            return;
-        }
-        if let Some((params, _)) = self.running.take().and_then(|running| running.ending) {
-            self.events.push_back(CoreEvent::Completed(params));
+        for invocation_id in settled {
+            if let Some((params, _)) = self.running.remove(&invocation_id).and_then(|running| running.ending) {
+                self.events.push_back(CoreEvent::Completed(params));
+            }
         }
     }
 
     fn response(&mut self, now: Instant, response: Response) -> Result<(), Fault> {
         let Id::Int(id) = response.id else { return Err(Fault::UnknownResponse) };
-        let Some(method) = self.table.remove(&id) else { return Err(self.unexpected_response(id)) };
+        let Some(pending) = self.table.remove(&id) else { return Err(self.unexpected_response(id)) };
+        let Pending { method, invocation_id } = pending;
         self.spending.paid(now, id, None);
         match response.outcome {
             Outcome::Error(error) => {
@@ -446,14 +479,17 @@ impl CoreSession {
                 if bytes > MAX_DETAILS_BYTES {
                     return Err(Fault::Details { bytes });
                 }
-                if method == Method::Invoke {
-                    self.running = None;
-                    self.machine.leave_invocation();
+                if let Some(invocation_id) = invocation_id.filter(|_| method == Method::Invoke) {
+                    let running = self.running.remove(&invocation_id);
+                    if running.is_none_or(|running| running.observed || running.ending.is_some()) {
+                        return Err(Fault::RefusedLate);
+                    }
+                    self.dispatcher.take_back(&invocation_id);
                 }
-                self.events.push_back(CoreEvent::Refused { method, error });
+                self.events.push_back(CoreEvent::Refused { method, invocation_id, error });
                 Ok(())
             }
-            Outcome::Result(result) => self.result(method, result),
+            Outcome::Result(result) => self.result(pending, result),
         }
     }
 
@@ -465,15 +501,21 @@ impl CoreSession {
         }
     }
 
-    fn result(&mut self, method: Method, result: FreeValue) -> Result<(), Fault> {
+    fn result(&mut self, pending: Pending, result: FreeValue) -> Result<(), Fault> {
+        let method = pending.method;
         let event = match method {
             Method::Hello => self.hello_result(read(method, &result)?)?,
             Method::Prepare => self.prepare_result(read(method, &result)?)?,
             Method::Capabilities => CoreEvent::Capabilities(read::<CapabilitiesResult>(method, &result)?.capabilities),
-            Method::Invoke => CoreEvent::InvokeAccepted { result },
-            Method::Cancel => {
-                let CancelResult { acknowledged } = read(method, &result)?;
-                CoreEvent::CancelAcknowledged { acknowledged }
+            Method::Invoke | Method::Cancel => {
+                // Requests of these two methods are entered with their invocation.
+                let Some(invocation_id) = pending.invocation_id else { return Err(Fault::UnknownResponse) };
+                if method == Method::Invoke {
+                    CoreEvent::InvokeAccepted { invocation_id, result }
+                } else {
+                    let CancelResult { acknowledged } = read(method, &result)?;
+                    CoreEvent::CancelAcknowledged { invocation_id, acknowledged }
+                }
             }
             Method::Reset => {
                 let ResetResult = read(method, &result)?;
@@ -481,7 +523,7 @@ impl CoreSession {
             }
             Method::Shutdown => {
                 let ShutdownResult = read(method, &result)?;
-                self.machine.shutdown().map_err(Fault::Frame)?;
+                self.dispatcher.shutdown().map_err(Fault::Frame)?;
                 self.close = true;
                 CoreEvent::Shutdown
             }
@@ -497,7 +539,9 @@ impl CoreSession {
         if self.config.expected_artifact.is_some_and(|expected| expected != result.identity.artifact_digest) {
             return Err(Fault::Artifact);
         }
-        self.machine.accept_hello().map_err(Fault::Frame)?;
+        self.dispatcher.accept_hello().map_err(Fault::Frame)?;
+        self.dispatcher.declare(&result.capabilities);
+        self.dispatcher.restrict(self.config.max_concurrency);
         let result = Box::new(result);
         self.hello = Some(result.clone());
         Ok(CoreEvent::Hello { version, result })
@@ -506,7 +550,7 @@ impl CoreSession {
     fn prepare_result(&mut self, result: PrepareResult) -> Result<CoreEvent, Fault> {
         let accepted = result.accepted_permissions;
         check_accepted(&accepted, &self.approved).map_err(Fault::Permission)?;
-        self.machine.accept_prepare().map_err(Fault::Frame)?;
+        self.dispatcher.accept_prepare().map_err(Fault::Frame)?;
         self.accepted.clone_from(&accepted);
         Ok(CoreEvent::Prepared { accepted })
     }
@@ -514,8 +558,10 @@ impl CoreSession {
     fn take_data(&mut self, now: Instant, event: DataEvent) {
         match event {
             DataEvent::Header(header) => {
-                let entered = match &mut self.running {
-                    None => Err(StreamFault::NoInvocation),
+                let idle = self.running.is_empty();
+                let entered = match self.running.get_mut(&header.invocation_id) {
+                    None if idle => Err(StreamFault::NoInvocation),
+                    None => Err(StreamFault::OtherInvocation),
                     Some(running) => running.book.frame(&header),
                 };
                 if let Err(fault) = entered {
@@ -525,21 +571,26 @@ impl CoreSession {
                 } else if header.sequence.value() == 0 && !self.spent(now, Amounts::of(Resource::Artifacts, 1)) {
                     // One stream too many; the fault is told.
                 } else if header.length == 0 {
-                    let (stream_id, is_final) = (header.stream_id.into(), header.is_final);
-                    self.events.push_back(CoreEvent::Data { stream_id, bytes: Bytes::new(), is_final });
+                    let (invocation_id, is_final) = (header.invocation_id, header.is_final);
+                    let (stream_id, bytes) = (header.stream_id.into(), Bytes::new());
+                    self.events.push_back(CoreEvent::Data { invocation_id, stream_id, bytes, is_final });
                 } else {
-                    self.current_frame = Some((header.stream_id.into(), header.is_final));
+                    let (invocation_id, is_final) = (header.invocation_id, header.is_final);
+                    self.current_frame =
+                        Some(CurrentFrame { invocation_id, stream_id: header.stream_id.into(), is_final });
                 }
             }
             DataEvent::Payload { bytes, end } => {
-                let Some((stream_id, final_frame)) = self.current_frame.take() else { return };
+                let Some(frame) = self.current_frame.take() else { return };
                 if !self.spent(now, Amounts::of(Resource::ArtifactBytes, bytes.len() as u64)) {
                     return;
                 }
+                let (invocation_id, stream_id) = (frame.invocation_id, frame.stream_id.clone());
+                let is_final = end && frame.is_final;
                 if !end {
-                    self.current_frame = Some((stream_id.clone(), final_frame));
+                    self.current_frame = Some(frame);
                 }
-                self.events.push_back(CoreEvent::Data { stream_id, bytes, is_final: end && final_frame });
+                self.events.push_back(CoreEvent::Data { invocation_id, stream_id, bytes, is_final });
             }
         }
     }
@@ -548,10 +599,15 @@ impl CoreSession {
 
     fn request(&mut self, now: Instant, call: Call) -> Result<RequestSeq, CommandError> {
         let (id, method) = (self.next_id, call.method());
-        if method != Method::Cancel {
-            self.not_pending(method)?;
-        }
-        self.table.insert(id, method, Some(now + self.config.request_timeout))?;
+        let invocation_id = match &call {
+            Call::Invoke(params) => Some(params.invocation_id),
+            Call::Cancel(params) => Some(params.invocation_id),
+            _ => {
+                self.not_pending(method)?;
+                None
+            }
+        };
+        self.table.insert(id, Pending { method, invocation_id }, Some(now + self.config.request_timeout))?;
         let before = self.encoder.len();
         let sent = self.encoder.encode(&Message::request(Id::Int(id), call)).map_err(CommandError::from);
         let bytes = self.encoder.len() - before;
@@ -570,8 +626,8 @@ impl CoreSession {
 
     /// Who pays for what comes now: once the driver was asked to end, its last words are part of that.
     fn purpose(&self) -> Purpose {
-        let ending = self.table.iter().any(|(_, pending)| *pending == Method::Shutdown);
-        if ending || self.machine.state() == State::Shutdown { Purpose::Cleanup } else { Purpose::Work }
+        let ending = self.table.iter().any(|(_, pending)| pending.method == Method::Shutdown);
+        if ending || self.state() == State::Shutdown { Purpose::Cleanup } else { Purpose::Work }
     }
 
     /// Charges bytes that came. Whether the session goes on.
@@ -594,25 +650,40 @@ impl CoreSession {
     }
 
     fn in_state(&self, method: Method, state: State) -> Result<(), CommandError> {
-        if self.machine.state() == state { Ok(()) } else { Err(self.wrong_state(method)) }
+        if self.state() == state { Ok(()) } else { Err(self.wrong_state(method)) }
     }
 
     fn wrong_state(&self, method: Method) -> CommandError {
-        CommandError::Protocol(ProtocolError::wrong_state(method, self.machine.state()))
+        CommandError::Protocol(ProtocolError::wrong_state(method, self.state()))
     }
 
     fn not_pending(&self, method: Method) -> Result<(), CommandError> {
-        if self.table.iter().any(|(_, pending)| *pending == method) {
+        if self.table.iter().any(|(_, pending)| pending.method == method) {
             return Err(CommandError::Busy(method, "its answer is awaited"));
         }
         Ok(())
     }
 
     fn not_settling(&self, method: Method) -> Result<(), CommandError> {
-        if self.running.as_ref().is_some_and(|running| running.ending.is_some()) {
+        if self.running.values().any(|running| running.ending.is_some()) {
             return Err(CommandError::Busy(method, "streams of the last invocation are coming in"));
         }
         Ok(())
+    }
+
+    /// Whether one more invocation has room among those that the driver still has to do with: a completed one counts until
+    /// its streams are in and its request is answered.
+    fn room_to_invoke(&self) -> Result<(), CommandError> {
+        let unanswered = self.table.iter().filter(|(_, pending)| {
+            pending.method == Method::Invoke
+                && pending.invocation_id.is_some_and(|invocation_id| !self.running.contains_key(&invocation_id))
+        });
+        if self.running.len() + unanswered.count() < self.dispatcher.limit() {
+            return Ok(());
+        }
+        let ending = self.running.values().any(|running| running.ending.is_some());
+        let why = if ending { "streams of the last invocation are coming in" } else { "its answer is awaited" };
+        Err(CommandError::Busy(Method::Invoke, why))
     }
 
     fn fail(&mut self, fault: Fault) {
@@ -622,7 +693,7 @@ impl CoreSession {
 
     fn end(&mut self, life: Life) {
         self.life = life;
-        self.running = None;
+        self.running.clear();
         self.current_frame = None;
         self.table.drain();
         self.spending.close();

@@ -1,20 +1,24 @@
 //! The driver's end of a session.
+//!
+//! Over 600 lines because the answers, the invocation's commands and the five verbs of one value share its private state.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use bytes::Bytes;
 use pintle_wire::{
-    DEFAULT_MAX_DATA_FRAME_BYTES, DataError, DataFrameHeader, Digest, Framer, Id, Line, SafeU64, encode_data_frame,
+    DEFAULT_MAX_DATA_FRAME_BYTES, DataError, DataFrameHeader, Digest, Framer, Id, InstanceId, Line, SafeU64,
+    encode_data_frame,
 };
 
 use crate::book::{StreamBook, StreamFault};
 use crate::class::ErrorClass;
 use crate::codec::MAX_CONTROL_FRAME_BYTES;
 use crate::contract::Contract;
+use crate::dispatcher::Dispatcher;
 use crate::envelope::recover_id;
 use crate::error::ProtocolError;
-use crate::machine::{Machine, State};
+use crate::machine::State;
 use crate::message::{Call, Message, Notification, Outcome, Request, Response, RpcError};
 use crate::method::Method;
 use crate::objects::{CompanionStreamRef, Permission, TerminalStatus};
@@ -48,14 +52,15 @@ pub enum ObservationBody {
 #[derive(Debug)]
 pub struct DriverSession {
     config: DriverConfig,
-    machine: Machine,
+    dispatcher: Dispatcher,
     life: Life,
     framer: Framer,
-    /// The request that waits for the application's answer. A serial session has one at most.
-    pending: Option<(Id, Pending)>,
+    /// The requests that wait for the application's answer: one that is about the session, or invokes, one for each of the
+    /// invocations that the driver declares.
+    pending: Vec<(Id, Pending)>,
     approved: Vec<Permission>,
     accepted: Vec<Permission>,
-    invocation: Option<Invocation>,
+    invocations: BTreeMap<InstanceId, Invocation>,
     encoder: Encoder,
     data: VecDeque<Bytes>,
     data_bytes: usize,
@@ -66,7 +71,7 @@ pub struct DriverSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pending {
     Prepare,
-    Invoke,
+    Invoke(InstanceId),
     Reset,
     Shutdown,
 }
@@ -75,7 +80,7 @@ impl Pending {
     const fn method(self) -> Method {
         match self {
             Self::Prepare => Method::Prepare,
-            Self::Invoke => Method::Invoke,
+            Self::Invoke(_) => Method::Invoke,
             Self::Reset => Method::Reset,
             Self::Shutdown => Method::Shutdown,
         }
@@ -97,15 +102,17 @@ impl DriverSession {
     /// A hello result that does not validate.
     pub fn new(config: DriverConfig) -> Result<Self, CommandError> {
         config.hello.validate().map_err(ProtocolError::Contract)?;
+        let mut dispatcher = Dispatcher::new();
+        dispatcher.declare(&config.hello.capabilities);
         Ok(Self {
             config,
-            machine: Machine::new(),
+            dispatcher,
             life: Life::Alive,
             framer: Framer::new(MAX_CONTROL_FRAME_BYTES),
-            pending: None,
+            pending: Vec::new(),
             approved: Vec::new(),
             accepted: Vec::new(),
-            invocation: None,
+            invocations: BTreeMap::new(),
             encoder: Encoder::new(),
             data: VecDeque::new(),
             data_bytes: 0,
@@ -120,13 +127,13 @@ impl DriverSession {
     }
 
     /// The state of the lifecycle.
-    pub const fn state(&self) -> State {
-        self.machine.state()
+    pub fn state(&self) -> State {
+        self.dispatcher.state()
     }
 
-    /// The lifecycle machine, to look at.
-    pub const fn machine(&self) -> &Machine {
-        &self.machine
+    /// The lifecycle and its active invocations, to look at.
+    pub const fn dispatcher(&self) -> &Dispatcher {
+        &self.dispatcher
     }
 
     /// The permissions that this driver accepted.
@@ -153,19 +160,31 @@ impl DriverSession {
     pub fn accept_prepare(&mut self, accepted: Vec<Permission>) -> Result<(), CommandError> {
         self.expect_pending(Pending::Prepare)?;
         check_accepted(&accepted, &self.approved)?;
-        self.machine.accept_prepare()?;
+        self.dispatcher.accept_prepare()?;
         self.accepted.clone_from(&accepted);
-        self.answer(&PrepareResult { accepted_permissions: accepted })
+        self.answer(Pending::Prepare, &PrepareResult { accepted_permissions: accepted })
     }
 
-    /// Takes the invocation. From here on the session observes, and ends with [`complete`](Self::complete).
+    /// Takes an invocation. From here on the session observes it, and ends it with [`complete`](Self::complete).
     ///
     /// # Errors
     /// Nothing to answer.
-    pub fn accept_invoke(&mut self) -> Result<(), CommandError> {
-        self.expect_pending(Pending::Invoke)?;
-        let Some((id, _)) = self.pending.take() else { return Ok(()) };
+    pub fn accept_invoke(&mut self, invocation_id: InstanceId) -> Result<(), CommandError> {
+        let id = self.take_pending(Pending::Invoke(invocation_id))?;
         self.respond(id, Outcome::Result(FreeValue::empty_object()));
+        Ok(())
+    }
+
+    /// Refuses an invocation. Its id stays free.
+    ///
+    /// # Errors
+    /// Nothing to answer, an error that does not validate, details over 16 KiB.
+    pub fn refuse_invoke(&mut self, invocation_id: InstanceId, error: RpcError) -> Result<(), CommandError> {
+        check_refusal(&error)?;
+        let id = self.take_pending(Pending::Invoke(invocation_id))?;
+        self.invocations.remove(&invocation_id);
+        self.dispatcher.take_back(&invocation_id);
+        self.respond(id, Outcome::Error(error));
         Ok(())
     }
 
@@ -174,8 +193,7 @@ impl DriverSession {
     /// # Errors
     /// Nothing to answer.
     pub fn accept_reset(&mut self) -> Result<(), CommandError> {
-        self.expect_pending(Pending::Reset)?;
-        self.answer(&ResetResult)
+        self.answer(Pending::Reset, &ResetResult)
     }
 
     /// Ends the session; [`Output::Close`] follows the answer.
@@ -184,49 +202,47 @@ impl DriverSession {
     /// Nothing to answer.
     pub fn accept_shutdown(&mut self) -> Result<(), CommandError> {
         self.expect_pending(Pending::Shutdown)?;
-        self.machine.shutdown()?;
-        self.answer(&ShutdownResult)?;
+        self.dispatcher.shutdown()?;
+        self.answer(Pending::Shutdown, &ShutdownResult)?;
         self.life = Life::Closed;
         self.close = true;
         Ok(())
     }
 
-    /// Refuses whatever waits for an answer.
+    /// Refuses what waits for an answer about the session: a prepare, a reset or a shutdown.
     ///
     /// # Errors
     /// Nothing to answer, an error that does not validate, details over 16 KiB.
     pub fn refuse(&mut self, error: RpcError) -> Result<(), CommandError> {
-        error.validate().map_err(ProtocolError::ErrorObject)?;
-        let bytes = error.data.details.as_ref().map_or(0, |details| details.as_str().len());
-        if bytes > MAX_DETAILS_BYTES {
-            return Err(CommandError::Details { bytes });
-        }
-        let Some((id, pending)) = self.pending.take() else {
-            return Err(CommandError::NothingPending(Method::Invoke));
-        };
-        if pending == Pending::Invoke {
-            self.invocation = None;
-            self.machine.leave_invocation();
-        }
+        check_refusal(&error)?;
+        let at = self.pending.iter().position(|(_, pending)| !matches!(pending, Pending::Invoke(_)));
+        let Some(at) = at else { return Err(CommandError::NothingPending(Method::Prepare)) };
+        let (id, _) = self.pending.swap_remove(at);
         self.respond(id, Outcome::Error(error));
         Ok(())
     }
 
-    // The invocation.
+    // Invocations.
 
     /// Reports one thing that was seen, and returns its sequence.
     ///
     /// # Errors
-    /// No accepted invocation; a stream without permission for one; [`CommandError::QueueFull`] when
+    /// No accepted invocation of this id; a stream without permission for one; [`CommandError::QueueFull`] when
     /// [`max_queued_bytes`](DriverConfig::max_queued_bytes) wait already: write, then call it again. Cancel safe: nothing was
     /// taken on an error.
-    pub fn observe(&mut self, kind: &str, monotonic_ns: u64, body: &ObservationBody) -> Result<u64, CommandError> {
+    pub fn observe(
+        &mut self,
+        invocation_id: InstanceId,
+        kind: &str,
+        monotonic_ns: u64,
+        body: &ObservationBody,
+    ) -> Result<u64, CommandError> {
         self.room()?;
-        self.accepted_invocation(Method::Observation)?;
+        self.accepted_invocation(invocation_id, Method::Observation)?;
         if matches!(body, ObservationBody::Stream(_)) && !self.companion_stream_accepted() {
             return Err(CommandError::companion_stream_needed());
         }
-        let Some(invocation) = &mut self.invocation else { return Err(CommandError::Over) };
+        let Some(invocation) = self.invocations.get_mut(&invocation_id) else { return Err(CommandError::Over) };
         let sequence = invocation.next_sequence;
         let params = ObservationParams {
             invocation_id: invocation.params.invocation_id,
@@ -249,7 +265,7 @@ impl DriverSession {
         }
         let message = Message::Notification(Notification::Observation(params));
         self.encoder.encode(&message)?;
-        self.machine.apply(&message)?;
+        self.dispatcher.apply(&message)?;
         invocation.summary.frame(&self.encoder.as_bytes()[start..]);
         invocation.next_sequence += 1;
         Ok(sequence)
@@ -259,18 +275,30 @@ impl DriverSession {
     ///
     /// # Errors
     /// No accepted invocation, no permission, a payload over the frame bound, a frame after the final one, a full queue.
-    pub fn send_data(&mut self, stream_id: &str, payload: &[u8], is_final: bool) -> Result<(), CommandError> {
+    pub fn send_data(
+        &mut self,
+        invocation_id: InstanceId,
+        stream_id: &str,
+        payload: &[u8],
+        is_final: bool,
+    ) -> Result<(), CommandError> {
         self.room()?;
-        self.send_frame(stream_id, payload, is_final)
+        self.send_frame(invocation_id, stream_id, payload, is_final)
     }
 
-    fn send_frame(&mut self, stream_id: &str, payload: &[u8], is_final: bool) -> Result<(), CommandError> {
-        self.accepted_invocation(Method::Observation)?;
+    fn send_frame(
+        &mut self,
+        invocation_id: InstanceId,
+        stream_id: &str,
+        payload: &[u8],
+        is_final: bool,
+    ) -> Result<(), CommandError> {
+        self.accepted_invocation(invocation_id, Method::Observation)?;
         if !self.companion_stream_accepted() {
             return Err(CommandError::companion_stream_needed());
         }
         let max_payload_bytes = self.max_data_frame_bytes();
-        let Some(invocation) = &mut self.invocation else { return Err(CommandError::Over) };
+        let Some(invocation) = self.invocations.get_mut(&invocation_id) else { return Err(CommandError::Over) };
         let sequence = invocation.book.next_sequence(stream_id);
         let too_large = || {
             let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
@@ -292,26 +320,26 @@ impl DriverSession {
         Ok(())
     }
 
-    /// Sends an empty final frame on every stream that was named and is not final: the way out for an invocation that ended
-    /// in the middle of a stream. The output queue's bound does not hold it up.
+    /// Sends an empty final frame on every stream of the invocation that was named and is not final: the way out for one that
+    /// ended in the middle of a stream. The output queue's bound does not hold it up.
     ///
     /// # Errors
     /// No accepted invocation.
-    pub fn finish_streams(&mut self) -> Result<(), CommandError> {
-        let Some(invocation) = &self.invocation else { return Ok(()) };
+    pub fn finish_streams(&mut self, invocation_id: InstanceId) -> Result<(), CommandError> {
+        let Some(invocation) = self.invocations.get(&invocation_id) else { return Ok(()) };
         for stream_id in invocation.book.named_and_open() {
-            self.send_frame(&stream_id, &[], true)?;
+            self.send_frame(invocation_id, &stream_id, &[], true)?;
         }
         Ok(())
     }
 
-    /// Ends the invocation, and returns the summary digest that Core gets.
+    /// Ends an invocation, and returns the summary digest that Core gets.
     ///
     /// # Errors
     /// No accepted invocation; a stream that is not both named and final.
-    pub fn complete(&mut self, status: TerminalStatus) -> Result<Digest, CommandError> {
-        self.accepted_invocation(Method::Completed)?;
-        let Some(invocation) = &self.invocation else { return Err(CommandError::Over) };
+    pub fn complete(&mut self, invocation_id: InstanceId, status: TerminalStatus) -> Result<Digest, CommandError> {
+        self.accepted_invocation(invocation_id, Method::Completed)?;
+        let Some(invocation) = self.invocations.get(&invocation_id) else { return Err(CommandError::Over) };
         if let Some(fault) = invocation.book.unsettled() {
             return Err(fault.into());
         }
@@ -323,8 +351,8 @@ impl DriverSession {
             last_sequence: invocation.next_sequence.checked_sub(1),
             summary_digest,
         };
-        self.machine.complete(&params)?;
-        self.invocation = None;
+        self.dispatcher.complete(&params)?;
+        self.invocations.remove(&invocation_id);
         self.encoder.encode(&Message::Notification(Notification::Completed(params)))?;
         Ok(summary_digest)
     }
@@ -355,9 +383,9 @@ impl DriverSession {
             self.take(line);
         }
         if self.life == Life::Alive {
-            self.life = if self.machine.state() == State::Shutdown { Life::Closed } else { Life::Dead(Fault::Closed) };
-            self.pending = None;
-            self.invocation = None;
+            self.life = if self.state() == State::Shutdown { Life::Closed } else { Life::Dead(Fault::Closed) };
+            self.pending.clear();
+            self.invocations.clear();
         }
         self.events.push_back(DriverEvent::Closed);
     }
@@ -423,7 +451,9 @@ impl DriverSession {
             self.events.push_back(DriverEvent::Unexpected);
             return;
         }
-        let busy = self.pending.is_some() && !matches!(call, Call::Cancel(_) | Call::Capabilities(_));
+        // While invokes wait, the lifecycle itself says what can be done beside them.
+        let waits = self.pending.iter().any(|(_, pending)| !matches!(pending, Pending::Invoke(_)));
+        let busy = waits && !matches!(call, Call::Cancel(_) | Call::Capabilities(_));
         let taken = match call {
             _ if busy => Err(self.wrong_state(call.method())),
             Call::Hello(params) => self.hello(&id, &params),
@@ -432,7 +462,7 @@ impl DriverSession {
             Call::Invoke(params) => self.invoke(&id, params),
             Call::Cancel(params) => self.cancel(&id, params),
             Call::Reset(_) => {
-                self.machine.reset().map(|()| self.wait(&id, Pending::Reset, DriverEvent::Reset)).map_err(Into::into)
+                self.dispatcher.reset().map(|()| self.wait(&id, Pending::Reset, DriverEvent::Reset)).map_err(Into::into)
             }
             Call::Shutdown(_) => self
                 .in_state(Method::Shutdown, State::Prepared)
@@ -448,7 +478,7 @@ impl DriverSession {
         let version = negotiate(&params.core_version_range, &self.config.hello.driver_version_range)
             .map_err(|error| Refusal::new(ErrorClass::UnsupportedRpcVersion, error.to_string()))?;
         let result = Message::result(id.clone(), &self.config.hello)?;
-        self.machine.accept_hello()?;
+        self.dispatcher.accept_hello()?;
         self.encoder.encode(&result)?;
         self.events.push_back(DriverEvent::Hello { version });
         Ok(())
@@ -464,7 +494,7 @@ impl DriverSession {
     }
 
     fn capabilities(&mut self, id: &Id) -> Result<(), Refusal> {
-        self.machine.check_capabilities()?;
+        self.dispatcher.check_capabilities()?;
         let capabilities = self.config.hello.capabilities.clone();
         self.encoder.encode(&Message::result(id.clone(), &CapabilitiesResult { capabilities })?)?;
         Ok(())
@@ -472,15 +502,17 @@ impl DriverSession {
 
     fn invoke(&mut self, id: &Id, params: InvokeParams) -> Result<(), Refusal> {
         let declared = self.config.hello.capabilities.operations.contains(&params.operation);
-        if !declared && self.machine.state() == State::Prepared {
+        let room = self.dispatcher.active_count() < self.dispatcher.limit();
+        if !declared && room && matches!(self.state(), State::Prepared | State::Invoking) {
             let message = "the operation is not declared";
             return Err(Refusal::new(ErrorClass::CapabilityMismatch, message));
         }
-        self.machine.begin_invocation(&params)?;
+        self.dispatcher.begin_invocation(&params)?;
         let book = StreamBook::new(params.invocation_id, params.attempt_id, self.config.stream_limits);
-        self.invocation =
-            Some(Invocation { params: params.clone(), next_sequence: 0, summary: SummaryDigest::new(), book });
-        self.wait(id, Pending::Invoke, DriverEvent::Invoke(params));
+        let invocation_id = params.invocation_id;
+        let invocation = Invocation { params: params.clone(), next_sequence: 0, summary: SummaryDigest::new(), book };
+        self.invocations.insert(invocation_id, invocation);
+        self.wait(id, Pending::Invoke(invocation_id), DriverEvent::Invoke(params));
         Ok(())
     }
 
@@ -488,7 +520,7 @@ impl DriverSession {
         if !self.config.hello.capabilities.cancellation {
             return Err(Refusal::new(ErrorClass::CapabilityMismatch, "cancellation is not declared"));
         }
-        self.machine.request_cancel(&params)?;
+        self.dispatcher.request_cancel(&params)?;
         self.encoder.encode(&Message::result(id.clone(), &CancelResult { acknowledged: true })?)?;
         self.events.push_back(DriverEvent::Cancel(params));
         Ok(())
@@ -497,25 +529,29 @@ impl DriverSession {
     // Helpers.
 
     fn wait(&mut self, id: &Id, pending: Pending, event: DriverEvent) {
-        self.pending = Some((id.clone(), pending));
+        self.pending.push((id.clone(), pending));
         self.events.push_back(event);
     }
 
     fn is_pending(&self, id: &Id) -> bool {
-        self.pending.as_ref().is_some_and(|(pending, _)| pending == id)
+        self.pending.iter().any(|(pending, _)| pending == id)
     }
 
     fn expect_pending(&self, wanted: Pending) -> Result<(), CommandError> {
-        match &self.pending {
-            Some((_, pending)) if *pending == wanted => Ok(()),
-            _ => Err(CommandError::NothingPending(wanted.method())),
+        if self.pending.iter().any(|(_, pending)| *pending == wanted) {
+            return Ok(());
         }
+        Err(CommandError::NothingPending(wanted.method()))
     }
 
-    fn answer<T: Contract>(&mut self, result: &T) -> Result<(), CommandError> {
-        if let Some((id, _)) = self.pending.take() {
-            self.encoder.encode(&Message::result(id, result)?)?;
-        }
+    fn take_pending(&mut self, wanted: Pending) -> Result<Id, CommandError> {
+        let at = self.pending.iter().position(|(_, pending)| *pending == wanted);
+        at.map(|at| self.pending.swap_remove(at).0).ok_or_else(|| CommandError::NothingPending(wanted.method()))
+    }
+
+    fn answer<T: Contract>(&mut self, pending: Pending, result: &T) -> Result<(), CommandError> {
+        let id = self.take_pending(pending)?;
+        self.encoder.encode(&Message::result(id, result)?)?;
         Ok(())
     }
 
@@ -534,21 +570,21 @@ impl DriverSession {
     }
 
     fn in_state(&self, method: Method, state: State) -> Result<(), Refusal> {
-        if self.machine.state() == state { Ok(()) } else { Err(self.wrong_state(method)) }
+        if self.state() == state { Ok(()) } else { Err(self.wrong_state(method)) }
     }
 
     fn wrong_state(&self, method: Method) -> Refusal {
-        ProtocolError::wrong_state(method, self.machine.state()).into()
+        ProtocolError::wrong_state(method, self.state()).into()
     }
 
-    fn accepted_invocation(&self, method: Method) -> Result<(), CommandError> {
+    fn accepted_invocation(&self, invocation_id: InstanceId, method: Method) -> Result<(), CommandError> {
         if self.life != Life::Alive {
             return Err(CommandError::Over);
         }
-        if self.invocation.is_none() {
-            return Err(ProtocolError::wrong_state(method, self.machine.state()).into());
+        if !self.invocations.contains_key(&invocation_id) {
+            return Err(ProtocolError::wrong_state(method, self.state()).into());
         }
-        if matches!(self.pending, Some((_, Pending::Invoke))) {
+        if self.expect_pending(Pending::Invoke(invocation_id)).is_ok() {
             return Err(CommandError::Busy(method, "the invocation was not accepted yet"));
         }
         Ok(())
@@ -564,6 +600,12 @@ impl DriverSession {
         }
         Err(CommandError::QueueFull { limit: self.config.max_queued_bytes })
     }
+}
+
+fn check_refusal(error: &RpcError) -> Result<(), CommandError> {
+    error.validate().map_err(ProtocolError::ErrorObject)?;
+    let bytes = error.data.details.as_ref().map_or(0, |details| details.as_str().len());
+    if bytes > MAX_DETAILS_BYTES { Err(CommandError::Details { bytes }) } else { Ok(()) }
 }
 
 /// Why a request is refused: a class and words of ours.

@@ -1,6 +1,7 @@
 //! What the two ends tell their application and their transport.
 
 use bytes::Bytes;
+use pintle_wire::InstanceId;
 use semver::Version;
 
 use crate::error::ProtocolError;
@@ -60,11 +61,15 @@ pub enum CoreEvent {
     Capabilities(Capabilities),
     /// The driver took the invocation.
     InvokeAccepted {
+        /// The invocation.
+        invocation_id: InstanceId,
         /// The result; the protocol does not define it.
         result: FreeValue,
     },
     /// The driver answered the cancel. This is a receipt, not the end.
     CancelAcknowledged {
+        /// The invocation.
+        invocation_id: InstanceId,
         /// What it said.
         acknowledged: bool,
     },
@@ -76,6 +81,8 @@ pub enum CoreEvent {
     Refused {
         /// Which.
         method: Method,
+        /// Of an invoke or a cancel: which invocation it was about.
+        invocation_id: Option<InstanceId>,
         /// Why.
         error: RpcError,
     },
@@ -83,11 +90,15 @@ pub enum CoreEvent {
     TimedOut {
         /// Which.
         method: Method,
+        /// Of an invoke or a cancel: which invocation it was about.
+        invocation_id: Option<InstanceId>,
     },
-    /// An observation of the active invocation.
+    /// An observation of an active invocation.
     Observation(ObservationParams),
     /// Bytes of a companion stream.
     Data {
+        /// The invocation.
+        invocation_id: InstanceId,
         /// The stream.
         stream_id: Box<str>,
         /// The next bytes; empty only for a frame without payload.
@@ -95,7 +106,7 @@ pub enum CoreEvent {
         /// The stream ends here.
         is_final: bool,
     },
-    /// The invocation ended and all its streams are in.
+    /// An invocation ended and all its streams are in.
     Completed(CompletedParams),
     /// The driver broke the protocol, hung or went away. The session is dead.
     Fault(Fault),
@@ -115,9 +126,9 @@ pub enum DriverEvent {
     /// [`refuse`](crate::DriverSession::refuse).
     Prepare(PrepareParams),
     /// Core starts an invocation. Answer with [`accept_invoke`](crate::DriverSession::accept_invoke) or
-    /// [`refuse`](crate::DriverSession::refuse), then observe and complete.
+    /// [`refuse_invoke`](crate::DriverSession::refuse_invoke), then observe and complete.
     Invoke(InvokeParams),
-    /// Core wants the invocation to end within the deadline; the session has acknowledged it.
+    /// Core wants one invocation to end within the deadline; the session has acknowledged it.
     Cancel(CancelParams),
     /// Core wants prepared data to be forgotten. Answer with [`accept_reset`](crate::DriverSession::accept_reset) or
     /// [`refuse`](crate::DriverSession::refuse).

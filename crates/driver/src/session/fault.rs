@@ -71,6 +71,9 @@ pub enum Fault {
     /// More was used than the session may.
     #[error("{0}")]
     Budget(#[source] BudgetError),
+    /// An invocation that was observed or completed, and then refused.
+    #[error("driver refused an invocation that it had begun")]
+    RefusedLate,
     /// The driver closed its output before shutdown.
     #[error("driver closed its output before shutdown")]
     Closed,
@@ -85,6 +88,7 @@ impl Fault {
             | Self::UnknownResponse
             | Self::DuplicateResponse
             | Self::LateResponse { .. }
+            | Self::RefusedLate
             | Self::Closed => ErrorClass::DriverInternal,
             Self::Version(_) => ErrorClass::UnsupportedRpcVersion,
             Self::Permission(_) => ErrorClass::PermissionDenied,

@@ -7,7 +7,7 @@ use pintle_driver::{
     Resource, TerminalStatus,
 };
 
-use crate::pair::{Pair, invoke_params};
+use crate::pair::{Pair, id, invoke_params};
 
 fn config(work: Limits) -> CoreConfig {
     CoreConfig { budget: BudgetPolicy { work, ..BudgetPolicy::default() }, ..CoreConfig::default() }
@@ -35,11 +35,11 @@ fn a_driver_that_writes_more_than_it_may() {
     let mut pair = Pair::prepared(config(Limits { bytes_received: 3000, ..Limits::WORK }), &[]);
     pair.core.invoke(pair.now, invoke_params(1, "run")).expect("invoke");
     pair.drive();
-    pair.driver.accept_invoke().expect("accept");
+    pair.driver.accept_invoke(id(1)).expect("accept");
     let body = pintle_driver::ObservationBody::Payload(
         pintle_driver::FreeValue::from_serialize(&"x".repeat(4000)).expect("a value"),
     );
-    pair.driver.observe("k", 0, &body).expect("observe");
+    pair.driver.observe(id(1), "k", 0, &body).expect("observe");
     pair.drive();
     check(&pair, Resource::BytesReceived);
 }
@@ -54,8 +54,8 @@ fn companion_streams_are_counted_and_their_bytes_too() {
         for n in 0..3 {
             let stream = format!("s{n}");
             let named = pintle_driver::ObservationBody::Stream(stream.as_str().into());
-            pair.driver.observe("k", 0, &named).expect("observe");
-            pair.driver.send_data(&stream, b"ten bytes.", true).expect("send");
+            pair.driver.observe(id(1), "k", 0, &named).expect("observe");
+            pair.driver.send_data(id(1), &stream, b"ten bytes.", true).expect("send");
             pair.drive();
         }
         check(&pair, resource);
@@ -89,8 +89,8 @@ fn a_command_that_costs_too_much_is_refused_and_the_session_is_as_before() {
     for n in 1..=2 {
         pair.core.invoke(pair.now, invoke_params(n, "run")).expect("invoke");
         pair.drive();
-        pair.driver.accept_invoke().expect("accept");
-        pair.driver.complete(TerminalStatus::Completed).expect("complete");
+        pair.driver.accept_invoke(id(n)).expect("accept");
+        pair.driver.complete(id(n), TerminalStatus::Completed).expect("complete");
         pair.drive();
     }
     let refused = pair.core.invoke(pair.now, invoke_params(3, "run")).expect_err("the fifth request");

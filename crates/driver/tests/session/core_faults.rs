@@ -127,7 +127,7 @@ fn a_request_that_stays_unanswered_times_out_and_a_late_response_is_a_fault() {
     pair.core.poll_output();
     pair.wait(Duration::from_secs(10));
     let method = pintle_driver::Method::Reset;
-    assert_eq!(pair.core_events, [CoreEvent::TimedOut { method }]);
+    assert_eq!(pair.core_events, [CoreEvent::TimedOut { method, invocation_id: None }]);
     feed(&mut pair, &json!({"jsonrpc":"2.0","id":request,"result":{}}));
     check(pair, &Fault::LateResponse { method }, ErrorClass::DriverInternal);
 }
@@ -241,7 +241,7 @@ fn a_summary_that_does_not_fit() {
 #[test]
 fn an_invocation_that_does_not_end_after_its_cancel() {
     let mut pair = invoking();
-    pair.core.cancel(pair.now, "enough", Duration::from_secs(3)).expect("cancel");
+    pair.core.cancel(pair.now, id(1), "enough", Duration::from_secs(3)).expect("cancel");
     pair.drive();
     pair.wait(Duration::from_secs(3));
     check(pair, &Fault::CancellationTimeout, ErrorClass::CancellationTimeout);
@@ -345,7 +345,7 @@ fn commands_that_core_itself_may_not_give() {
     assert_eq!(class(pair.core.prepare(now, prepare_params(&[]))), state);
     assert_eq!(class(pair.core.capabilities(now)), state);
     assert_eq!(class(pair.core.invoke(now, invoke_params(1, "run"))), state);
-    assert_eq!(class(pair.core.cancel(now, "r", Duration::from_secs(1))), state);
+    assert_eq!(class(pair.core.cancel(now, id(1), "r", Duration::from_secs(1))), state);
     assert_eq!(class(pair.core.reset(now)), state);
     assert_eq!(class(pair.core.shutdown(now)), state);
     pair.core.hello(now).expect("hello");
@@ -367,10 +367,10 @@ fn commands_that_core_itself_may_not_give() {
     assert_eq!(class(pair.core.shutdown(now)), state);
     assert_eq!(class(pair.core.reset(now)), state);
     assert_eq!(class(pair.core.capabilities(now)), state);
-    assert_eq!(class(pair.core.cancel(now, "", Duration::from_secs(1))), Err(ErrorClass::InvalidRequest));
+    assert_eq!(class(pair.core.cancel(now, id(1), "", Duration::from_secs(1))), Err(ErrorClass::InvalidRequest));
     pair.drive();
-    pair.driver.accept_invoke().expect("accept");
-    pair.driver.complete(pintle_driver::TerminalStatus::Completed).expect("complete");
+    pair.driver.accept_invoke(id(1)).expect("accept");
+    pair.driver.complete(id(1), pintle_driver::TerminalStatus::Completed).expect("complete");
     pair.drive();
     assert_eq!(class(pair.core.invoke(now, invoke_params(1, "run"))), Err(ErrorClass::InvalidRequest), "a used id");
 }
@@ -380,7 +380,7 @@ fn a_refused_invocation_leaves_the_session_prepared_and_its_id_free() {
     let mut pair = Pair::prepared(CoreConfig::default(), &[]);
     pair.core.invoke(pair.now, invoke_params(1, "run")).expect("invoke");
     pair.drive();
-    pair.driver.refuse(pintle_driver::RpcError::new(ErrorClass::DriverInternal, "no")).expect("refuse");
+    pair.driver.refuse_invoke(id(1), pintle_driver::RpcError::new(ErrorClass::DriverInternal, "no")).expect("refuse");
     pair.drive();
     assert!(matches!(pair.core_events[..], [CoreEvent::Refused { .. }]));
     pair.core.invoke(pair.now, invoke_params(1, "run")).expect("the id is free");

@@ -108,13 +108,13 @@ fn requests_out_of_order_are_answered_with_their_class_and_the_session_lives() {
     raw.check(&request(2, "driver.cancel", cancel(1)), "invalid_state");
     assert_eq!(raw.say(&invoke(3, 1, "run").to_string()), None);
     raw.check(&invoke(4, 2, "run"), "invalid_state");
-    raw.session.accept_invoke().expect("accept");
+    raw.session.accept_invoke(id(1)).expect("accept");
     assert_eq!(raw.answer(), Some(("3".into(), "ok".into())));
     raw.check(&invoke(5, 2, "run"), "invalid_state");
     raw.check(&request(6, "driver.cancel", cancel(2)), "invalid_request");
     raw.check(&request(7, "driver.cancel", cancel(1)), "ok");
     raw.check(&request(8, "driver.shutdown", json!({})), "invalid_state");
-    raw.session.complete(TerminalStatus::Cancelled).expect("complete");
+    raw.session.complete(id(1), TerminalStatus::Cancelled).expect("complete");
     raw.session.poll_control();
     raw.check(&invoke(9, 1, "run"), "invalid_request");
 }
@@ -175,7 +175,7 @@ fn answers_that_the_application_may_not_give() {
     let mut raw = Raw::new();
     let nothing = |result: Result<(), CommandError>| matches!(result, Err(CommandError::NothingPending(_)));
     assert!(nothing(raw.session.accept_prepare(Vec::new())));
-    assert!(nothing(raw.session.accept_invoke()));
+    assert!(nothing(raw.session.accept_invoke(id(1))));
     assert!(nothing(raw.session.accept_reset()));
     assert!(nothing(raw.session.accept_shutdown()));
     assert!(nothing(raw.session.refuse(RpcError::new(ErrorClass::DriverInternal, "m"))));
@@ -200,27 +200,27 @@ fn answers_that_the_application_may_not_give() {
 fn observations_need_an_accepted_invocation_and_room() {
     let mut raw = Raw::with(DriverConfig { max_queued_bytes: 2000, ..DriverConfig::new(hello_result()) });
     let class = |result: Result<u64, CommandError>| result.map_err(|error| error.class());
-    assert_eq!(class(raw.session.observe("k", 0, &ObservationBody::None)), Err(ErrorClass::InvalidState));
+    assert_eq!(class(raw.session.observe(id(1), "k", 0, &ObservationBody::None)), Err(ErrorClass::InvalidState));
     raw.check(&hello(1), "ok");
     raw.say(&prepare(2, &["x-test"]).to_string());
     raw.session.accept_prepare(Vec::new()).expect("accept");
     raw.answer();
     raw.say(&invoke(3, 1, "run").to_string());
-    assert_eq!(class(raw.session.observe("k", 0, &ObservationBody::None)), Err(ErrorClass::InvalidState));
-    assert!(raw.session.complete(TerminalStatus::Completed).is_err());
-    raw.session.accept_invoke().expect("accept");
+    assert_eq!(class(raw.session.observe(id(1), "k", 0, &ObservationBody::None)), Err(ErrorClass::InvalidState));
+    assert!(raw.session.complete(id(1), TerminalStatus::Completed).is_err());
+    raw.session.accept_invoke(id(1)).expect("accept");
     raw.answer();
-    assert_eq!(class(raw.session.observe("", 0, &ObservationBody::None)), Err(ErrorClass::MalformedObservation));
+    assert_eq!(class(raw.session.observe(id(1), "", 0, &ObservationBody::None)), Err(ErrorClass::MalformedObservation));
     let stream = ObservationBody::Stream("s".into());
-    assert_eq!(class(raw.session.observe("k", 0, &stream)), Err(ErrorClass::PermissionDenied));
-    let data = raw.session.send_data("s", b"x", true).map(|()| 0);
+    assert_eq!(class(raw.session.observe(id(1), "k", 0, &stream)), Err(ErrorClass::PermissionDenied));
+    let data = raw.session.send_data(id(1), "s", b"x", true).map(|()| 0);
     assert_eq!(class(data), Err(ErrorClass::PermissionDenied));
     let huge = FreeValue::from_serialize(&"x".repeat(2 << 20)).expect("a value");
-    let too_large = raw.session.observe("k", 0, &ObservationBody::Payload(huge));
+    let too_large = raw.session.observe(id(1), "k", 0, &ObservationBody::Payload(huge));
     assert_eq!(class(too_large), Err(ErrorClass::BudgetExceeded), "the frame is over its bound");
     let mut taken = 0;
     let full = loop {
-        match raw.session.observe("k", 0, &ObservationBody::None) {
+        match raw.session.observe(id(1), "k", 0, &ObservationBody::None) {
             Ok(sequence) => assert_eq!(sequence, taken),
             Err(error) => break error,
         }
@@ -229,8 +229,8 @@ fn observations_need_an_accepted_invocation_and_room() {
     assert_eq!(full, CommandError::QueueFull { limit: 2000 });
     assert!(raw.session.queued_bytes() < 2500);
     raw.session.poll_control().expect("frames");
-    assert_eq!(raw.session.observe("k", 0, &ObservationBody::None), Ok(taken), "nothing was lost");
-    raw.session.complete(TerminalStatus::Completed).expect("complete");
+    assert_eq!(raw.session.observe(id(1), "k", 0, &ObservationBody::None), Ok(taken), "nothing was lost");
+    raw.session.complete(id(1), TerminalStatus::Completed).expect("complete");
 }
 
 #[test]
@@ -238,16 +238,16 @@ fn a_driver_keeps_its_own_streams_in_order() {
     let mut pair = Pair::invoking(CoreConfig::default(), &["companion-stream"]);
     let class = |result: Result<(), CommandError>| result.map_err(|error| error.class());
     let malformed = Err(ErrorClass::MalformedObservation);
-    pair.driver.observe("body", 0, &ObservationBody::Stream("a".into())).expect("observe");
-    pair.driver.send_data("a", b"x", false).expect("data");
-    assert_eq!(class(pair.driver.complete(TerminalStatus::Completed).map(|_| ())), malformed, "a is not final");
-    pair.driver.send_data("a", b"y", true).expect("data");
-    assert_eq!(class(pair.driver.send_data("a", b"z", false)), malformed, "after the final frame");
+    pair.driver.observe(id(1), "body", 0, &ObservationBody::Stream("a".into())).expect("observe");
+    pair.driver.send_data(id(1), "a", b"x", false).expect("data");
+    assert_eq!(class(pair.driver.complete(id(1), TerminalStatus::Completed).map(|_| ())), malformed, "a is not final");
+    pair.driver.send_data(id(1), "a", b"y", true).expect("data");
+    assert_eq!(class(pair.driver.send_data(id(1), "a", b"z", false)), malformed, "after the final frame");
     let large = vec![0; pair.driver.max_data_frame_bytes() + 1];
-    assert_eq!(class(pair.driver.send_data("b", &large, false)), Err(ErrorClass::BudgetExceeded));
-    pair.driver.observe("body", 0, &ObservationBody::Stream("c".into())).expect("observe");
-    pair.driver.finish_streams().expect("finish");
-    pair.driver.complete(TerminalStatus::Completed).expect("complete");
+    assert_eq!(class(pair.driver.send_data(id(1), "b", &large, false)), Err(ErrorClass::BudgetExceeded));
+    pair.driver.observe(id(1), "body", 0, &ObservationBody::Stream("c".into())).expect("observe");
+    pair.driver.finish_streams(id(1)).expect("finish");
+    pair.driver.complete(id(1), TerminalStatus::Completed).expect("complete");
     pair.drive();
     assert!(matches!(pair.core_events.last(), Some(pintle_driver::CoreEvent::Completed(_))));
 }
@@ -256,10 +256,10 @@ fn a_driver_keeps_its_own_streams_in_order() {
 fn core_going_away_ends_the_session() {
     let mut raw = Raw::prepared();
     raw.say(&invoke(3, 1, "run").to_string());
-    raw.session.accept_invoke().expect("accept");
+    raw.session.accept_invoke(id(1)).expect("accept");
     raw.session.eof(epoch());
     assert!(raw.events().contains(&DriverEvent::Closed));
     assert!(matches!(raw.session.life(), Life::Dead(_)));
-    assert_eq!(raw.session.observe("k", 0, &ObservationBody::None), Err(CommandError::Over));
+    assert_eq!(raw.session.observe(id(1), "k", 0, &ObservationBody::None), Err(CommandError::Over));
     assert_eq!(raw.session.poll_timeout(), None);
 }

@@ -108,7 +108,7 @@ impl Pair {
         let mut pair = Self::prepared(config, approved);
         pair.core.invoke(pair.now, invoke_params(1, "run")).expect("invoke");
         pair.drive();
-        pair.driver.accept_invoke().expect("accept");
+        pair.driver.accept_invoke(id(1)).expect("accept");
         pair.drive();
         pair.core_events.clear();
         pair.driver_events.clear();

@@ -8,7 +8,7 @@ use pintle_driver::{
 };
 use serde_json::json;
 
-use crate::pair::{Pair, hello_result, invoke_params, permissions, prepare_params};
+use crate::pair::{Pair, hello_result, id, invoke_params, permissions, prepare_params};
 
 fn verified() -> CoreConfig {
     CoreConfig { verify_summary: true, ..CoreConfig::default() }
@@ -36,13 +36,13 @@ fn a_whole_session() {
         pair.core_events.clear();
         pair.core.invoke(pair.now, invoke_params(number, "run")).expect("invoke");
         pair.drive();
-        pair.driver.accept_invoke().expect("accept");
+        pair.driver.accept_invoke(id(number)).expect("accept");
         for index in 0..10 {
             let payload = FreeValue::from_serialize(&json!({"index": index})).expect("a payload");
-            let sequence = pair.driver.observe("delta", index * 5, &ObservationBody::Payload(payload));
+            let sequence = pair.driver.observe(id(number), "delta", index * 5, &ObservationBody::Payload(payload));
             assert_eq!(sequence, Ok(index));
         }
-        let digest = pair.driver.complete(TerminalStatus::Completed).expect("complete");
+        let digest = pair.driver.complete(id(number), TerminalStatus::Completed).expect("complete");
         pair.drive();
         let mut summary = SummaryDigest::new();
         let mut sequences = Vec::new();
@@ -84,19 +84,19 @@ fn a_stream_may_come_before_or_after_the_observation_that_names_it() {
     for before in [true, false] {
         let mut pair = Pair::invoking(verified(), &["companion-stream"]);
         let name = |pair: &mut Pair| {
-            pair.driver.observe("body", 1, &ObservationBody::Stream("s1".into())).expect("observe");
+            pair.driver.observe(id(1), "body", 1, &ObservationBody::Stream("s1".into())).expect("observe");
             pair.drive();
         };
         if !before {
             name(&mut pair);
         }
-        pair.driver.send_data("s1", &[7; 1000], false).expect("data");
-        pair.driver.send_data("s1", &[], true).expect("data");
+        pair.driver.send_data(id(1), "s1", &[7; 1000], false).expect("data");
+        pair.driver.send_data(id(1), "s1", &[], true).expect("data");
         pair.drive();
         if before {
             name(&mut pair);
         }
-        pair.driver.complete(TerminalStatus::Completed).expect("complete");
+        pair.driver.complete(id(1), TerminalStatus::Completed).expect("complete");
         pair.drive();
         let bytes: usize = pair
             .core_events
@@ -112,9 +112,9 @@ fn a_stream_may_come_before_or_after_the_observation_that_names_it() {
 #[test]
 fn an_end_waits_for_its_streams_within_the_grace() {
     let mut pair = Pair::invoking(verified(), &["companion-stream"]);
-    pair.driver.observe("body", 1, &ObservationBody::Stream("s1".into())).expect("observe");
-    pair.driver.send_data("s1", b"late", true).expect("data");
-    pair.driver.complete(TerminalStatus::Completed).expect("complete");
+    pair.driver.observe(id(1), "body", 1, &ObservationBody::Stream("s1".into())).expect("observe");
+    pair.driver.send_data(id(1), "s1", b"late", true).expect("data");
+    pair.driver.complete(id(1), TerminalStatus::Completed).expect("complete");
     // The data stream is slower than the control stream.
     let control = pair.driver.poll_control().expect("frames");
     let data = pair.driver.poll_data().expect("a frame");
@@ -133,15 +133,15 @@ fn an_end_waits_for_its_streams_within_the_grace() {
 #[test]
 fn a_cancel_is_acknowledged_and_the_end_may_take_its_time() {
     let mut pair = Pair::invoking(verified(), &[]);
-    pair.core.cancel(pair.now, "enough", Duration::from_secs(5)).expect("cancel");
+    pair.core.cancel(pair.now, id(1), "enough", Duration::from_secs(5)).expect("cancel");
     pair.drive();
-    assert_eq!(pair.core_events, [CoreEvent::CancelAcknowledged { acknowledged: true }]);
+    assert_eq!(pair.core_events, [CoreEvent::CancelAcknowledged { invocation_id: id(1), acknowledged: true }]);
     assert!(matches!(&pair.driver_events[..], [DriverEvent::Cancel(params)] if params.deadline_millis == 5000));
     assert_eq!(pair.core.state(), State::Invoking);
     pair.now += Duration::from_millis(4999);
     pair.core.handle_timeout(pair.now);
-    pair.driver.observe("last", 1, &ObservationBody::None).expect("observe");
-    pair.driver.complete(TerminalStatus::Cancelled).expect("complete");
+    pair.driver.observe(id(1), "last", 1, &ObservationBody::None).expect("observe");
+    pair.driver.complete(id(1), TerminalStatus::Cancelled).expect("complete");
     pair.drive();
     assert!(matches!(pair.core_events.last(), Some(CoreEvent::Completed(_))));
     assert_eq!((pair.core.state(), pair.core.poll_timeout()), (State::Prepared, None));
@@ -150,8 +150,8 @@ fn a_cancel_is_acknowledged_and_the_end_may_take_its_time() {
 #[test]
 fn the_earliest_of_several_cancel_deadlines_holds() {
     let mut pair = Pair::invoking(verified(), &[]);
-    pair.core.cancel(pair.now, "soon", Duration::from_secs(2)).expect("cancel");
-    pair.core.cancel(pair.now, "later", Duration::from_secs(60)).expect("cancel");
+    pair.core.cancel(pair.now, id(1), "soon", Duration::from_secs(2)).expect("cancel");
+    pair.core.cancel(pair.now, id(1), "later", Duration::from_secs(60)).expect("cancel");
     pair.drive();
     pair.wait(Duration::from_secs(2));
     assert!(matches!(pair.core_events.last(), Some(CoreEvent::Fault(_))));
@@ -162,7 +162,7 @@ fn observations_may_overtake_the_response_to_invoke() {
     let mut pair = Pair::prepared(verified(), &[]);
     let request = pair.core.invoke(pair.now, invoke_params(1, "run")).expect("invoke");
     pair.core.poll_output();
-    let (invocation, attempt) = (crate::pair::id(1), crate::pair::id(101));
+    let (invocation, attempt) = (id(1), id(101));
     let observation = json!({"jsonrpc":"2.0","method":"driver.observation","params":
         {"invocation_id":invocation,"attempt_id":attempt,"sequence":0,"kind":"early","monotonic_ns":0}});
     let response = json!({"jsonrpc":"2.0","id":request,"result":{}});
@@ -175,7 +175,7 @@ fn observations_may_overtake_the_response_to_invoke() {
 fn a_killed_driver_is_not_listened_to() {
     let mut pair = Pair::invoking(verified(), &[]);
     pair.core.killed();
-    pair.driver.observe("late", 1, &ObservationBody::None).expect("observe");
+    pair.driver.observe(id(1), "late", 1, &ObservationBody::None).expect("observe");
     pair.drive();
     assert_eq!((pair.core.life(), pair.core_events.len()), (&Life::Killed, 0));
     assert!(pair.core.reset(pair.now).is_err());

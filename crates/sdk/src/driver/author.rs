@@ -35,6 +35,10 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Runs one invocation to its end and says how it ended.
     ///
+    /// A driver that declares concurrency has up to [`max_concurrency`](pintle_driver::Capabilities::max_concurrency) of
+    /// these run at once, each in a task of its own; any other has one. They share the queue to Core: one that writes a lot
+    /// slows the others down and cannot fill memory.
+    ///
     /// When [`Invocation::cancelled`] resolves, the invocation must end within the deadline given there, or the driver is
     /// killed.
     fn invoke(&self, invocation: Invocation) -> impl Future<Output = TerminalStatus> + Send;

@@ -27,8 +27,8 @@ pub enum CoreError {
     /// The driver could not be started.
     #[error("start the driver: {0}")]
     Spawn(#[source] SpawnError),
-    /// The companion pipe could not be made.
-    #[error("make the companion pipe")]
+    /// The FIFO of the companion streams could not be made.
+    #[error("make the FIFO of the companion streams")]
     Pipe(#[source] io::Error),
     /// The channel of an exact input, or of the inputs in memory, could not be made. Neither the handle nor the input is in
     /// the text.

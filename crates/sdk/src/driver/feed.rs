@@ -43,6 +43,7 @@ enum State {
     ToPipe(pipe::Sender),
     ToSocket(UnixStream),
     Done,
+    Failed,
 }
 
 impl InputFeed {
@@ -61,16 +62,27 @@ impl InputFeed {
     pub(crate) fn taken(&self) -> InputTaken {
         match &self.state {
             State::Opening { .. } | State::Accepting(_) => InputTaken::NotOpened,
+            State::Failed if self.written == 0 => InputTaken::NotOpened,
             _ if self.written == self.bytes.len() => InputTaken::Whole,
             _ => InputTaken::Bytes(self.written as u64),
         }
+    }
+
+    /// Whether there is nothing left to do.
+    pub(crate) const fn is_done(&self) -> bool {
+        matches!(self.state, State::Done | State::Failed)
+    }
+
+    /// Ends the attempt: the channel could not be used.
+    pub(crate) fn give_up(&mut self) {
+        self.state = State::Failed;
     }
 
     /// Brings the feed on until the driver has it all. Cancel safe: a later call goes on where this one stopped.
     pub(crate) async fn drive(&mut self) -> io::Result<()> {
         loop {
             match &mut self.state {
-                State::Done => return Ok(()),
+                State::Done | State::Failed => return Ok(()),
                 State::Opening { retry_at, delay } => {
                     sleep_until(*retry_at).await;
                     match pipe::OpenOptions::new().open_sender(&self.path) {

@@ -1,30 +1,32 @@
 //! Core's side: starts a driver and speaks to it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pintle_driver::{
     Amounts, BudgetReport, Capabilities, CommandError, CoreEvent, CoreSession, DEFAULT_MAX_DATA_FRAME_BYTES, Digest,
-    ExactInputHandle, Fault, FixtureRefs, HelloResult, InputKind, InvokeParams, Life, Method, Permission,
-    PrepareParams, Resource, Secret, State,
+    Fault, FixtureRefs, HelloResult, InputKind, InstanceId, Life, Method, Permission, PrepareParams, Resource, Secret,
+    State,
 };
-use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use super::artifact::Artifact;
 use super::error::{CoreError, Ended, StartError};
-use super::feed::InputFeed;
-use super::launch::{DriverLaunch, Fixture, WorkDir, make_fifo};
+use super::invocations::Active;
+use super::launch::{DriverLaunch, Fixture, WorkDir};
 use super::memory::{MAX_MEMORY_INPUTS, MemoryInputs};
 use super::pump::Pump;
 use super::recorder::{Exchange, Recorder};
 use super::rules::DriverRules;
-use super::run::{Invoke, Run};
 use super::{DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE, RECORDER_VARIABLE};
-use crate::process::{Applied, Captured, Isolation, Ladder, Launch, Outcome, Process, Shim};
+use crate::process::{Applied, Captured, Isolation, Ladder, Launch, Outcome, Process, Shim, StderrCapture};
 
 /// The driver's descriptor of its first input in memory; the companion stream comes before it.
 const FIRST_MEMORY_INPUT: usize = 4;
+
+/// Standard error is charged when there are so many more bytes of it.
+const STDERR_STEP_BYTES: u64 = 256 << 10;
 
 /// How long a keeper may take to say why a driver is gone. It kills for 5 s at most.
 const CAUSE_LIMIT: Duration = Duration::from_secs(8);
@@ -50,15 +52,22 @@ pub struct Core {
     process: Process,
     ladder: Ladder,
     rules: DriverRules,
-    input: InputKind,
-    memory: MemoryInputs,
+    pub(super) input: InputKind,
+    pub(super) memory: MemoryInputs,
+    /// The invocations that have begun and not ended.
+    pub(super) active: BTreeMap<InstanceId, Active>,
     artifact: Option<Artifact>,
     applied: Applied,
     /// What ended the session, while it is found out what ended the driver.
     fault: Option<Fault>,
+    /// What ended the session was told; nothing comes any more.
+    over: bool,
+    stderr: Option<StderrCapture>,
+    /// Bytes of standard error that the ledger knows of.
+    stderr_charged: u64,
     recorder: Option<Recorder>,
     // Dropped after the process, which lives in it.
-    work: WorkDir,
+    pub(super) work: WorkDir,
 }
 
 impl Core {
@@ -102,7 +111,7 @@ impl Core {
         let data = if launch.shim == Shim::None {
             None
         } else {
-            let (sender, receiver) = pipe::pipe().map_err(CoreError::Pipe)?;
+            let (sender, receiver) = work.data_stream().map_err(CoreError::Pipe)?;
             child.extra_fds.push(sender.into_blocking_fd().map_err(CoreError::Pipe)?);
             if launch.input == InputKind::Memfd {
                 let count = launch.memory_inputs.min(MAX_MEMORY_INPUTS);
@@ -125,15 +134,32 @@ impl Core {
         if launch.rules.is_free() {
             applied.explain_not_wanted("target-exec is granted: driver and target have all that their user has");
         }
-        let (stdin, stdout) = (process.take_stdin(), process.take_stdout());
+        let (stdin, stdout, stderr) = (process.take_stdin(), process.take_stdout(), process.stderr());
         let pump = Pump::new(CoreSession::new(launch.session), stdin, stdout, data);
         let (ladder, rules, input, artifact) = (launch.ladder, launch.rules, launch.input, launch.artifact);
-        Ok(Self { pump, process, ladder, rules, input, memory, artifact, applied, fault: None, recorder, work })
+        let active = BTreeMap::new();
+        Ok(Self {
+            pump,
+            process,
+            ladder,
+            rules,
+            input,
+            memory,
+            active,
+            artifact,
+            applied,
+            fault: None,
+            over: false,
+            stderr,
+            stderr_charged: 0,
+            recorder,
+            work,
+        })
     }
 
     async fn hello(&mut self) -> Result<(), CoreError> {
         self.pump.session.hello(Instant::now())?;
-        match self.event().await? {
+        match self.answer().await? {
             CoreEvent::Hello { .. } => Ok(()),
             other => Err(self.unexpected(&other)),
         }
@@ -211,7 +237,7 @@ impl Core {
             approved_permissions: approved,
         };
         self.pump.session.prepare(Instant::now(), params)?;
-        match self.event().await? {
+        match self.answer().await? {
             CoreEvent::Prepared { accepted } => {
                 if !self.pump.session.companion_stream_accepted() {
                     self.pump.close_data();
@@ -228,7 +254,7 @@ impl Core {
     /// [`CoreError`]. Not cancel safe.
     pub async fn capabilities(&mut self) -> Result<Capabilities, CoreError> {
         self.pump.session.capabilities(Instant::now())?;
-        match self.event().await? {
+        match self.answer().await? {
             CoreEvent::Capabilities(capabilities) => Ok(capabilities),
             other => Err(self.unexpected(&other)),
         }
@@ -240,52 +266,10 @@ impl Core {
     /// [`CoreError`]. Not cancel safe.
     pub async fn reset(&mut self) -> Result<(), CoreError> {
         self.pump.session.reset(Instant::now())?;
-        match self.event().await? {
+        match self.answer().await? {
             CoreEvent::Reset => Ok(()),
             other => Err(self.unexpected(&other)),
         }
-    }
-
-    /// Starts an invocation. Take its observations with [`Run::next`]; a driver that refuses shows there.
-    ///
-    /// # Errors
-    /// [`CoreError`]; the driver then knows nothing of it.
-    pub fn invoke(&mut self, invoke: Invoke) -> Result<Run<'_>, CoreError> {
-        let bytes = invoke.input.len() as u64;
-        self.pump.session.pay(Instant::now(), Amounts::of(Resource::BytesSent, bytes))?;
-        let (value, feed) = self.channel(invoke.input)?;
-        let now = Instant::now();
-        self.pump.session.invoke(
-            now,
-            InvokeParams {
-                invocation_id: invoke.invocation_id,
-                attempt_id: invoke.attempt_id,
-                operation: invoke.operation,
-                input: ExactInputHandle { kind: self.input, value },
-            },
-        )?;
-        self.pump.begin_input(feed);
-        let deadline = Some(now + invoke.deadline);
-        Ok(Run { core: self, deadline, cancel_grace: invoke.cancel_grace, cancel: None, ended: None })
-    }
-
-    /// Where the driver finds the input, and who writes it there, if it is not there already.
-    fn channel(&mut self, bytes: Vec<u8>) -> Result<(Secret, Option<InputFeed>), CoreError> {
-        let kind = self.input;
-        let failed = |source| CoreError::Input { kind, source };
-        if kind == InputKind::Memfd {
-            let value = self.memory.fill(&bytes).map_err(failed)?.ok_or(CoreError::NoMemoryInput)?;
-            return Ok((Secret::new(value), None));
-        }
-        let path = self.work.next_input();
-        let value = Secret::new(path.to_string_lossy());
-        let feed = if kind == InputKind::Socket {
-            InputFeed::socket(path, bytes).map_err(failed)?
-        } else {
-            make_fifo(&path).map_err(failed)?;
-            InputFeed::pipe(path, bytes)
-        };
-        Ok((value, Some(feed)))
     }
 
     /// Ends the session in order where that is possible, and the driver in any case: shutdown, close standard input, wait,
@@ -324,7 +308,7 @@ impl Core {
     async fn say_goodbye(&mut self) -> Result<(), CoreError> {
         self.pump.session.shutdown(Instant::now())?;
         loop {
-            match self.event().await? {
+            match self.answer().await? {
                 CoreEvent::Shutdown => {}
                 CoreEvent::Closed => return Ok(()),
                 other => return Err(self.unexpected(&other)),
@@ -332,27 +316,57 @@ impl Core {
         }
     }
 
-    /// The next event that is not the end of everything. Cancel safe.
+    /// The answer to the one request about the session that was made. Cancel safe.
+    async fn answer(&mut self) -> Result<CoreEvent, CoreError> {
+        match self.event().await? {
+            CoreEvent::Refused { method, error, .. } => Err(CoreError::Refused { method, error }),
+            event => Ok(event),
+        }
+    }
+
+    /// The next event that is not the end of everything, and no receipt. Cancel safe.
     pub(super) async fn event(&mut self) -> Result<CoreEvent, CoreError> {
         if self.fault.is_some() {
             return Err(self.cause().await);
         }
-        if *self.pump.session.life() == Life::Killed {
+        if self.over || *self.pump.session.life() == Life::Killed {
             return Err(CoreError::Over);
         }
-        match self.pump.next().await {
-            CoreEvent::Fault(fault) => {
-                self.fault = Some(fault);
-                self.stop();
-                Err(self.cause().await)
+        loop {
+            let event = tokio::select! {
+                event = self.pump.next() => event,
+                () = more_than(&mut self.stderr, self.stderr_charged + STDERR_STEP_BYTES) => {
+                    self.charge_stderr();
+                    continue;
+                }
+            };
+            match event {
+                CoreEvent::Fault(fault) => {
+                    self.fault = Some(fault);
+                    self.stop();
+                    return Err(self.cause().await);
+                }
+                CoreEvent::TimedOut { method, .. } => {
+                    self.stop();
+                    return Err(CoreError::TimedOut { method });
+                }
+                // Receipts. They may come after the end of their invocation.
+                CoreEvent::InvokeAccepted { .. } | CoreEvent::CancelAcknowledged { .. } => {}
+                // The invocation had ended when the cancel arrived.
+                CoreEvent::Refused { method: Method::Cancel, invocation_id: Some(ended), .. }
+                    if !self.active.contains_key(&ended) => {}
+                event => return Ok(event),
             }
-            CoreEvent::TimedOut { method } => {
-                self.stop();
-                Err(CoreError::TimedOut { method })
-            }
-            CoreEvent::Refused { method, error } => Err(CoreError::Refused { method, error }),
-            event => Ok(event),
         }
+    }
+
+    /// What the driver writes to its standard error is paid from the same account as its frames: a driver that does nothing
+    /// else comes to an end, too.
+    fn charge_stderr(&mut self) {
+        let total = self.stderr.as_ref().map_or(0, StderrCapture::total_bytes);
+        let more = total.saturating_sub(self.stderr_charged);
+        self.stderr_charged = total;
+        self.pump.session.spend(Instant::now(), Amounts::of(Resource::BytesReceived, more));
     }
 
     /// Why the session is at its end: a driver that was killed for exceeding a bound looks as if it had gone away by itself,
@@ -362,6 +376,7 @@ impl Core {
             Ok(outcome) => outcome.exceeded,
             Err(_) => self.process.exceeded(),
         };
+        self.over = true;
         match (exceeded, self.fault.take()) {
             (Some(what), _) => CoreError::Exceeded(what),
             (None, Some(fault)) => CoreError::Fault(fault),
@@ -371,7 +386,7 @@ impl Core {
 
     pub(super) fn stop(&mut self) {
         self.pump.session.killed();
-        self.pump.end_input();
+        self.pump.end_inputs();
         self.process.kill();
     }
 
@@ -380,6 +395,13 @@ impl Core {
         tracing::error!(?event, "an event answers no request that was made");
         self.stop();
         CoreError::Over
+    }
+}
+
+async fn more_than(stderr: &mut Option<StderrCapture>, bytes: u64) {
+    match stderr {
+        Some(stderr) => stderr.more_than(bytes).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pintle_driver::{
-    CancelParams, CommandError, DriverSession, FreeValue, InvokeParams, ObservationBody, ProtocolError,
+    CancelParams, CommandError, DriverSession, FreeValue, InstanceId, InvokeParams, ObservationBody, ProtocolError,
 };
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
@@ -91,7 +91,7 @@ impl From<CancelParams> for Cancelled {
     }
 }
 
-/// The active invocation: its input, its observations, its end.
+/// An active invocation: its input, its observations, its end.
 ///
 /// Observations are numbered and stamped in the order of the calls. `observe` waits while the output queue is full: a slow
 /// Core slows the driver down, the queue does not grow.
@@ -136,7 +136,8 @@ impl Invocation {
     /// # Errors
     /// [`ObserveError`].
     pub async fn observe_at(&self, kind: &str, monotonic_ns: u64, body: ObservationBody) -> Result<u64, ObserveError> {
-        let observed = self.shared.when_room(|session| session.observe(kind, monotonic_ns, &body)).await;
+        let id = self.params.invocation_id;
+        let observed = self.shared.when_room(|session| session.observe(id, kind, monotonic_ns, &body)).await;
         observed.map_err(ObserveError::Session)
     }
 
@@ -148,7 +149,7 @@ impl Invocation {
         let number = self.streams.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let stream_id: Box<str> = format!("s{number}").into();
         self.observe_at(kind, self.monotonic_ns(), ObservationBody::Stream(stream_id.clone())).await?;
-        Ok(StreamWriter { shared: Arc::clone(&self.shared), stream_id })
+        Ok(StreamWriter { shared: Arc::clone(&self.shared), invocation_id: self.params.invocation_id, stream_id })
     }
 
     /// Resolves when Core cancels: with its reason, and until when the invocation must end. Cancel safe.
@@ -175,6 +176,7 @@ impl Invocation {
 #[derive(Debug)]
 pub struct StreamWriter {
     shared: Arc<Shared>,
+    invocation_id: InstanceId,
     stream_id: Box<str>,
 }
 
@@ -206,7 +208,9 @@ impl StreamWriter {
     }
 
     async fn send(&self, frame: &[u8], is_final: bool) -> Result<(), ObserveError> {
-        let sent = self.shared.when_room(|session| session.send_data(&self.stream_id, frame, is_final)).await;
+        let send =
+            |session: &mut DriverSession| session.send_data(self.invocation_id, &self.stream_id, frame, is_final);
+        let sent = self.shared.when_room(send).await;
         sent.map_err(ObserveError::Session)
     }
 }

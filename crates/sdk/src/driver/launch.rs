@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pintle_driver::{CoreConfig, Digest, InputKind, ObjectRef};
 use pintle_store::{OpenHow, RealFs, fsx};
+use tokio::net::unix::pipe;
 
 use super::artifact::Artifact;
 use super::error::CoreError;
@@ -107,6 +108,16 @@ impl WorkDir {
     pub(crate) fn describe(&self, env: &mut Environment) {
         env.set("HOME", self.path().join("home"));
         env.set("TMPDIR", self.path().join("tmp"));
+    }
+
+    /// Makes the FIFO of the companion streams, `data.fifo`, and opens both of its ends: the driver's, which the keeper hands
+    /// over as descriptor 3, and Core's. Nobody waits for the other in that, and there is an end of file once the driver and
+    /// all that inherited the descriptor are gone.
+    pub(crate) fn data_stream(&self) -> io::Result<(pipe::Sender, pipe::Receiver)> {
+        let path = self.path().join("data.fifo");
+        make_fifo(&path)?;
+        let receiver = pipe::OpenOptions::new().open_receiver(&path)?;
+        Ok((pipe::OpenOptions::new().open_sender(&path)?, receiver))
     }
 
     /// Where the channel of the next exact input goes.

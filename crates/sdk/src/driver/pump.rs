@@ -1,10 +1,14 @@
 //! The one loop of Core: whatever can happen while it waits for the next event.
 
+use std::collections::BTreeMap;
+use std::future::{pending, poll_fn};
 use std::io;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Instant;
 
 use bytes::{Buf, Bytes, BytesMut};
-use pintle_driver::{CoreEvent, CoreSession, Output};
+use pintle_driver::{CoreEvent, CoreSession, InstanceId, Output};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::time::sleep_until;
@@ -23,9 +27,8 @@ pub(crate) struct Pump {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     data: Option<pipe::Receiver>,
-    input: Option<InputFeed>,
-    /// What became of the input that is not fed any more.
-    taken: InputTaken,
+    /// The inputs of the active invocations that the driver has not taken as a whole.
+    inputs: BTreeMap<InstanceId, InputFeed>,
     out: Bytes,
     close: bool,
     read: BytesMut,
@@ -44,8 +47,7 @@ impl Pump {
             stdin,
             stdout,
             data,
-            input: None,
-            taken: InputTaken::NotOpened,
+            inputs: BTreeMap::new(),
             out: Bytes::new(),
             close: false,
             read: BytesMut::new(),
@@ -57,21 +59,24 @@ impl Pump {
         self.data.is_some()
     }
 
-    /// An invocation begins with this input; `None` if the driver has it already.
-    pub(crate) fn begin_input(&mut self, input: Option<InputFeed>) {
-        self.taken = if input.is_none() { InputTaken::Whole } else { InputTaken::NotOpened };
-        self.input = input;
+    /// An invocation begins with this input.
+    pub(crate) fn begin_input(&mut self, invocation_id: InstanceId, input: InputFeed) {
+        self.inputs.insert(invocation_id, input);
     }
 
-    /// The driver gets no more of it.
-    pub(crate) fn end_input(&mut self) {
-        if let Some(input) = self.input.take() {
-            self.taken = input.taken();
-        }
+    /// The driver gets no more of the input; what it has had of it.
+    pub(crate) fn end_input(&mut self, invocation_id: &InstanceId) -> Option<InputTaken> {
+        self.inputs.remove(invocation_id).map(|input| input.taken())
     }
 
-    pub(crate) fn input_taken(&self) -> InputTaken {
-        self.input.as_ref().map_or(self.taken, InputFeed::taken)
+    /// How much the driver has taken of an input that it still gets.
+    pub(crate) fn input_taken(&self, invocation_id: &InstanceId) -> Option<InputTaken> {
+        self.inputs.get(invocation_id).map(InputFeed::taken)
+    }
+
+    /// The driver gets no more of any input.
+    pub(crate) fn end_inputs(&mut self) {
+        self.inputs.clear();
     }
 
     /// Nobody listens to the companion stream any more.
@@ -120,12 +125,7 @@ impl Pump {
                         self.out.clear();
                     }
                 },
-                fed = feed(&mut self.input) => {
-                    self.end_input();
-                    if let Err(error) = fed {
-                        tracing::warn!(%error, "the exact input could not be handed over");
-                    }
-                }
+                () = feed(&mut self.inputs) => {}
                 () = sleep_until(timer), if timeout.is_some() => self.session.handle_timeout(Instant::now()),
             }
         }
@@ -150,7 +150,7 @@ impl Pump {
 async fn read(source: &mut Option<impl AsyncReadExt + Unpin>, buffer: &mut BytesMut) -> io::Result<usize> {
     match source {
         Some(source) => source.read_buf(buffer).await,
-        None => std::future::pending().await,
+        None => pending().await,
     }
 }
 
@@ -161,9 +161,24 @@ async fn write(target: &mut Option<ChildStdin>, bytes: &[u8]) -> io::Result<usiz
     }
 }
 
-async fn feed(input: &mut Option<InputFeed>) -> io::Result<()> {
-    match input {
-        Some(input) => input.drive().await,
-        None => std::future::pending().await,
+/// Brings every input on that is not with the driver yet. Waits without end: what was taken shows in the feeds.
+async fn feed(inputs: &mut BTreeMap<InstanceId, InputFeed>) {
+    let mut feeds: Vec<Pin<Box<_>>> = Vec::new();
+    feeds.extend(inputs.values_mut().filter(|input| !input.is_done()).map(|input| {
+        Box::pin(async move {
+            if let Err(error) = input.drive().await {
+                tracing::warn!(%error, "the exact input could not be handed over");
+                input.give_up();
+            }
+        })
+    }));
+    if feeds.is_empty() {
+        return pending().await;
     }
+    // Those that are done leave; the others are polled whenever one of them can go on.
+    poll_fn(|cx| {
+        feeds.retain_mut(|feed| feed.as_mut().poll(cx).is_pending());
+        Poll::<()>::Pending
+    })
+    .await;
 }

@@ -1,15 +1,15 @@
 //! One invocation, as Core's application sees it.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use pintle_driver::{CommandError, CompletedParams, CoreEvent, InstanceId, ObservationParams};
-use tokio::time::sleep_until;
+use pintle_driver::{CompletedParams, InstanceId, Method, ObservationParams};
 
 use super::error::CoreError;
 use super::feed::InputTaken;
 use super::host::Core;
+use super::invocations::{InvocationEnd, Progress};
 
 /// What Core asks a driver to run.
 pub struct Invoke {
@@ -66,14 +66,12 @@ pub enum Observed {
     },
 }
 
-/// A running invocation.
+/// A running invocation that has Core for itself. One that is dropped before its end goes on: [`Core::next`] has the rest.
 #[derive(Debug)]
 pub struct Run<'a> {
     pub(super) core: &'a mut Core,
-    pub(super) deadline: Option<Instant>,
-    pub(super) cancel_grace: Duration,
-    pub(super) cancel: Option<CancelCause>,
-    pub(super) ended: Option<CompletedParams>,
+    pub(super) invocation_id: InstanceId,
+    pub(super) ended: Option<InvocationEnd>,
 }
 
 impl Run<'_> {
@@ -84,75 +82,47 @@ impl Run<'_> {
     /// # Errors
     /// [`CoreError`]. After [`CoreError::Refused`] the driver can be used on, after any other it is dead.
     pub async fn next(&mut self) -> Result<Option<Observed>, CoreError> {
-        if self.ended.is_some() {
-            return Ok(None);
-        }
-        loop {
-            let event = match self.deadline {
-                None => self.core.event().await?,
-                Some(deadline) => tokio::select! {
-                    event = self.core.event() => event?,
-                    () = sleep_until(deadline.into()) => {
-                        self.deadline_passed()?;
-                        continue;
+        while self.ended.is_none() {
+            match self.core.next().await? {
+                Some((_, Progress::Observed(observed))) => return Ok(Some(observed)),
+                Some((_, Progress::Ended(end))) => {
+                    if let Err(error) = &end.outcome {
+                        let (method, error) = (Method::Invoke, error.clone());
+                        self.ended = Some(end);
+                        return Err(CoreError::Refused { method, error });
                     }
-                },
-            };
-            match event {
-                CoreEvent::Observation(params) => return Ok(Some(Observed::Observation(params))),
-                CoreEvent::Data { stream_id, bytes, is_final } => {
-                    return Ok(Some(Observed::Data { stream_id, bytes, is_final }));
+                    self.ended = Some(end);
                 }
-                CoreEvent::Completed(params) => {
-                    self.core.pump.end_input();
-                    self.ended = Some(params);
-                    return Ok(None);
-                }
-                CoreEvent::InvokeAccepted { .. } | CoreEvent::CancelAcknowledged { .. } => {}
-                other => return Err(self.core.unexpected(&other)),
+                None => break,
             }
         }
+        Ok(None)
     }
 
     /// Asks the driver to end the invocation within `grace`. Go on with [`next`](Self::next) until it has.
     ///
     /// # Errors
-    /// [`CommandError::Cancellation`] if the driver does not declare it.
+    /// [`CommandError::Cancellation`](pintle_driver::CommandError::Cancellation) if the driver does not declare it.
     pub fn cancel(&mut self, reason: &str, grace: Duration) -> Result<(), CoreError> {
-        self.core.pump.session.cancel(Instant::now(), reason, grace)?;
-        self.cancel.get_or_insert(CancelCause::Requested);
-        Ok(())
+        self.core.cancel(self.invocation_id, reason, grace)
     }
 
     /// How much of the exact input the driver has taken. An input in memory is there as a whole from the start.
     pub fn input_taken(&self) -> InputTaken {
-        self.core.pump.input_taken()
+        let ended = self.ended.as_ref().map(|end| end.input_taken);
+        ended.or_else(|| self.core.input_taken(&self.invocation_id)).unwrap_or_default()
     }
 
     /// Whether and why it was cancelled.
-    pub const fn cancelled(&self) -> Option<CancelCause> {
-        self.cancel
+    pub fn cancelled(&self) -> Option<CancelCause> {
+        match &self.ended {
+            Some(end) => end.cancelled,
+            None => self.core.active.get(&self.invocation_id).and_then(|active| active.cancel),
+        }
     }
 
     /// The terminal notification, once `next` has returned `None`.
-    pub const fn completed(&self) -> Option<&CompletedParams> {
-        self.ended.as_ref()
-    }
-
-    fn deadline_passed(&mut self) -> Result<(), CoreError> {
-        self.deadline = None;
-        match self.core.pump.session.cancel(Instant::now(), "deadline", self.cancel_grace) {
-            Ok(_) => {
-                self.cancel.get_or_insert(CancelCause::Deadline);
-                Ok(())
-            }
-            Err(CommandError::Cancellation) => {
-                self.core.stop();
-                Err(CoreError::Deadline)
-            }
-            // It ended in this moment and its streams are coming in.
-            Err(CommandError::Protocol(_)) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    pub fn completed(&self) -> Option<&CompletedParams> {
+        self.ended.as_ref()?.outcome.as_ref().ok()
     }
 }

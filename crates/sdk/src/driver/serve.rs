@@ -1,17 +1,18 @@
 //! The loop of a driver.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use pintle_driver::{
-    CommandError, DriverConfig, DriverEvent, DriverSession, ErrorClass, InvokeParams, Life, Permission, RpcError,
-    TerminalStatus,
+    CommandError, DriverConfig, DriverEvent, DriverSession, ErrorClass, InstanceId, InvokeParams, Life, Permission,
+    RpcError, TerminalStatus,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{self, JoinSet};
 use tokio::time::timeout;
 
 use super::author::Driver;
@@ -127,7 +128,7 @@ async fn write_data(shared: &Shared, out: Option<impl AsyncWrite + Unpin>) -> io
 /// What a handler's task brings back.
 enum Answer {
     Prepare(Result<Vec<Permission>, RpcError>),
-    Invoke(TerminalStatus),
+    Invoke(InstanceId, TerminalStatus),
     Reset(Result<(), RpcError>),
     Shutdown,
 }
@@ -137,12 +138,13 @@ struct Handlers<T> {
     driver: Arc<T>,
     shared: Arc<Shared>,
     tasks: JoinSet<Answer>,
-    invocation: Option<(AbortHandle, watch::Sender<Option<Cancelled>>)>,
+    /// The active invocations: as many as the driver declares, each in a task of its own.
+    invocations: HashMap<InstanceId, (task::Id, watch::Sender<Option<Cancelled>>)>,
 }
 
 impl<T: Driver> Handlers<T> {
     fn new(driver: Arc<T>, shared: Arc<Shared>) -> Self {
-        Self { driver, shared, tasks: JoinSet::new(), invocation: None }
+        Self { driver, shared, tasks: JoinSet::new(), invocations: HashMap::new() }
     }
 
     /// Starts what the events ask for. True when Core is gone.
@@ -156,7 +158,7 @@ impl<T: Driver> Handlers<T> {
                 }
                 DriverEvent::Invoke(params) => self.invoke(params),
                 DriverEvent::Cancel(params) => {
-                    if let Some((_, cancel)) = &self.invocation {
+                    if let Some((_, cancel)) = self.invocations.get(&params.invocation_id) {
                         cancel.send_replace(Some(params.into()));
                     }
                 }
@@ -180,11 +182,12 @@ impl<T: Driver> Handlers<T> {
     }
 
     fn invoke(&mut self, params: InvokeParams) {
+        let invocation_id = params.invocation_id;
         if let Err(error) = self.driver.accept(&params) {
-            self.command(|session| session.refuse(error));
+            self.command(|session| session.refuse_invoke(invocation_id, error));
             return;
         }
-        self.command(DriverSession::accept_invoke);
+        self.command(|session| session.accept_invoke(invocation_id));
         let (sender, cancel) = watch::channel(None);
         let invocation = Invocation {
             shared: Arc::clone(&self.shared),
@@ -193,34 +196,34 @@ impl<T: Driver> Handlers<T> {
             streams: Arc::new(AtomicU64::new(1)),
         };
         let driver = Arc::clone(&self.driver);
-        let task = self.tasks.spawn(async move { Answer::Invoke(driver.invoke(invocation).await) });
-        self.invocation = Some((task, sender));
+        let task = self.tasks.spawn(async move { Answer::Invoke(invocation_id, driver.invoke(invocation).await) });
+        self.invocations.insert(invocation_id, (task.id(), sender));
     }
 
     /// A handler has ended, or panicked.
-    fn ended(&mut self, ended: Result<(tokio::task::Id, Answer), tokio::task::JoinError>) -> Result<(), ServeError> {
+    fn ended(&mut self, ended: Result<(task::Id, Answer), task::JoinError>) -> Result<(), ServeError> {
         match ended {
             Ok((_, Answer::Prepare(accepted))) => self.answer(accepted, DriverSession::accept_prepare),
             Ok((_, Answer::Reset(done))) => self.answer(done, |session, ()| session.accept_reset()),
             Ok((_, Answer::Shutdown)) => self.answer(Ok(()), |session, ()| session.accept_shutdown()),
-            Ok((_, Answer::Invoke(status))) => self.complete(status)?,
+            Ok((_, Answer::Invoke(invocation_id, status))) => self.complete(invocation_id, status)?,
             Err(error) => {
                 tracing::error!(%error, "a handler of the driver panicked");
-                if self.invocation.as_ref().is_some_and(|(task, _)| task.id() == error.id()) {
-                    self.complete(TerminalStatus::Errored)?;
-                } else {
-                    self.answer::<()>(Err(internal("the handler panicked")), |_, ()| Ok(()));
+                let panicked = self.invocations.iter().find(|(_, (task, _))| *task == error.id());
+                match panicked.map(|(invocation_id, _)| *invocation_id) {
+                    Some(invocation_id) => self.complete(invocation_id, TerminalStatus::Errored)?,
+                    None => self.answer::<()>(Err(internal("the handler panicked")), |_, ()| Ok(())),
                 }
             }
         }
         Ok(())
     }
 
-    fn complete(&mut self, status: TerminalStatus) -> Result<(), ServeError> {
-        self.invocation = None;
+    fn complete(&mut self, invocation_id: InstanceId, status: TerminalStatus) -> Result<(), ServeError> {
+        self.invocations.remove(&invocation_id);
         self.shared.command(|session| {
-            session.finish_streams()?;
-            session.complete(status)
+            session.finish_streams(invocation_id)?;
+            session.complete(invocation_id, status)
         })?;
         Ok(())
     }

@@ -24,6 +24,7 @@ pub const STDERR_TAIL_BYTES: usize = 64 * 1024;
 pub struct StderrCapture {
     shared: Arc<Mutex<Captured>>,
     closed: watch::Receiver<bool>,
+    total: watch::Receiver<u64>,
 }
 
 /// What is kept of a standard error.
@@ -79,14 +80,28 @@ impl StderrCapture {
     pub(crate) fn start(source: impl AsyncRead + Unpin + Send + 'static) -> Self {
         let shared = Arc::<Mutex<Captured>>::default();
         let (done, closed) = watch::channel(false);
-        tokio::spawn(drain(source, Arc::clone(&shared), done));
-        Self { shared, closed }
+        let (counted, total) = watch::channel(0);
+        tokio::spawn(drain(source, Arc::clone(&shared), done, counted));
+        Self { shared, closed, total }
     }
 
     /// A copy of what is kept so far.
     #[must_use]
     pub fn snapshot(&self) -> Captured {
         lock(&self.shared).clone()
+    }
+
+    /// How many bytes the child wrote so far.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        *self.total.borrow()
+    }
+
+    /// Waits until the child has written more than `bytes` in all; without end if it never does. Cancel safe.
+    pub async fn more_than(&mut self, bytes: u64) {
+        if self.total.wait_for(|total| *total > bytes).await.is_err() {
+            std::future::pending().await
+        }
     }
 
     /// Waits until nobody has the other end any more, and returns what is kept. Cancel safe.
@@ -97,12 +112,24 @@ impl StderrCapture {
     }
 }
 
-async fn drain(mut source: impl AsyncRead + Unpin, shared: Arc<Mutex<Captured>>, done: watch::Sender<bool>) {
+async fn drain(
+    mut source: impl AsyncRead + Unpin,
+    shared: Arc<Mutex<Captured>>,
+    done: watch::Sender<bool>,
+    counted: watch::Sender<u64>,
+) {
     let mut chunk = vec![0; 16 * 1024];
     loop {
         match source.read(&mut chunk).await {
             Ok(0) => break,
-            Ok(count) => lock(&shared).push(&chunk[..count]),
+            Ok(count) => {
+                let total = {
+                    let mut captured = lock(&shared);
+                    captured.push(&chunk[..count]);
+                    captured.total_bytes
+                };
+                counted.send_replace(total);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => break,
         }

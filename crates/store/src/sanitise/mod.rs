@@ -13,14 +13,16 @@
 //! evidence, and spelling it anew would destroy what it proves. A report says which rule replaced how much, and never
 //! anything that is derived from a secret.
 //!
-//! Text that comes in chunks passes a [`StreamRedactor`], which holds back what may be the beginning of a secret.
+//! Text that comes in chunks passes a [`StreamRedactor`], which holds back what may be the beginning of a secret. Text in
+//! pieces that are kept one by one passes a [`PieceRedactor`].
 //!
 //! Limits: a canary that would match by chance is not looked for ([`Canary::weakness`] says why); one that is split over
-//! two frames, or two members, is not found.
+//! two members of JSON, or two frames that are not pieces of one text, is not found.
 
 mod canary;
 mod json;
 mod names;
+mod pieces;
 mod run;
 mod stream;
 mod text;
@@ -33,6 +35,7 @@ use serde::Serialize;
 
 pub use canary::{Canary, MIN_CANARY_BYTES, MIN_DISTINCT_BYTES, MIN_SECRET_BYTES, Weakness};
 pub use names::is_sensitive as is_sensitive_name;
+pub use pieces::PieceRedactor;
 pub use stream::StreamRedactor;
 
 use canary::Canaries;
@@ -221,6 +224,12 @@ impl Sanitiser {
     #[must_use]
     pub fn stream(&self) -> StreamRedactor<'_> {
         StreamRedactor::new(self)
+    }
+
+    /// For text in pieces that are kept one by one.
+    #[must_use]
+    pub fn pieces<T>(&self) -> PieceRedactor<'_, T> {
+        PieceRedactor::new(self)
     }
 
     /// How many of the canaries were left out: their owner should be told.

@@ -6,11 +6,11 @@ use super::{
 };
 
 /// The least that is held back: a token that only its end makes one, such as a JWT, is found up to this length.
-const MIN_HELD_BYTES: usize = 16 * 1024;
+pub(super) const MIN_HELD_BYTES: usize = 16 * 1024;
 /// Chunks are looked at when there are so many more bytes.
 const STEP_BYTES: usize = 64 * 1024;
 /// A secret that is longer than this is dropped as it comes.
-const MAX_SECRET_BYTES: usize = 256 * 1024;
+pub(super) const MAX_SECRET_BYTES: usize = 256 * 1024;
 
 const _: () = assert!(MIN_HELD_BYTES >= LOOKAHEAD_BYTES);
 
@@ -34,12 +34,12 @@ pub struct StreamRedactor<'a> {
 }
 
 /// Edits that touch each other.
-struct Group {
-    start: usize,
-    end: usize,
+pub(super) struct Group {
+    pub(super) start: usize,
+    pub(super) end: usize,
     /// The first of them, whose marker is written.
-    first: usize,
-    edits: std::ops::Range<usize>,
+    pub(super) first: usize,
+    pub(super) edits: std::ops::Range<usize>,
 }
 
 impl<'a> StreamRedactor<'a> {
@@ -156,7 +156,7 @@ impl<'a> StreamRedactor<'a> {
 }
 
 /// Edits in order, those that overlap taken together.
-fn groups(edits: &[Edit]) -> impl Iterator<Item = Group> + use<'_> {
+pub(super) fn groups(edits: &[Edit]) -> impl Iterator<Item = Group> + use<'_> {
     let mut next = 0;
     std::iter::from_fn(move || {
         let first = next;

@@ -1,5 +1,5 @@
 //! A driver whose operations are its faults. `fake-driver [hang-hello | hang-prepare | hang-shutdown | old | no-cancel |
-//! bad-permission | wide]`; `wide` asks for every permission that there is.
+//! bad-permission | wide | many]`; `wide` asks for every permission that there is, `many` takes four invocations at once.
 
 use std::fs::File;
 use std::future::pending;
@@ -16,7 +16,7 @@ use pintle_sdk::driver::{
 use pintle_testkit::escapes;
 use serde_json::json;
 
-const OPERATIONS: [&str; 16] = [
+const OPERATIONS: [&str; 20] = [
     "echo",
     "flood",
     "stream",
@@ -33,6 +33,10 @@ const OPERATIONS: [&str; 16] = [
     "input-half",
     "input-twice",
     "backwards",
+    "flood-stderr",
+    "flood-line",
+    "flood-observations",
+    "flood-data",
 ];
 
 struct Fake {
@@ -79,7 +83,7 @@ impl Driver for Fake {
             let _ = (&self.stdout).write_all(STRANGE_OBSERVATION.as_bytes());
             pending::<()>().await;
         }
-        run(&invocation).await.unwrap_or(TerminalStatus::Errored)
+        run(&invocation, &self.stdout).await.unwrap_or(TerminalStatus::Errored)
     }
 }
 
@@ -89,7 +93,10 @@ const STRANGE_OBSERVATION: &str = concat!(
     "\n"
 );
 
-async fn run(invocation: &Invocation) -> Result<TerminalStatus, Box<dyn std::error::Error + Send + Sync>> {
+async fn run(
+    invocation: &Invocation,
+    stdout: &File,
+) -> Result<TerminalStatus, Box<dyn std::error::Error + Send + Sync>> {
     match &*invocation.params().operation {
         "echo" => {
             let input = invocation.input().await?;
@@ -143,6 +150,48 @@ async fn run(invocation: &Invocation) -> Result<TerminalStatus, Box<dyn std::err
                 };
                 invocation.observe("attempt", &json!({"name": name, "ok": ok, "error": error})).await?;
             }
+        }
+        // These write until they are ended; 10 GB take none of them to its end.
+        "flood-stderr" | "flood-line" => {
+            let chunk = vec![b'x'; 64 << 10];
+            let to_stderr = &*invocation.params().operation == "flood-stderr";
+            let stdout = stdout.try_clone()?;
+            // Core has seen the answer to the invocation by then, so that it does not end the line.
+            invocation.observe("about to flood", &()).await?;
+            while !std::path::Path::new("tmp/go").exists() {
+                tokio::task::yield_now().await;
+            }
+            tokio::task::spawn_blocking(move || {
+                for _ in 0..(10_u64 << 30) / chunk.len() as u64 {
+                    if to_stderr {
+                        std::io::stderr().write_all(&chunk)?;
+                        continue;
+                    }
+                    // Standard output does not block, since the driver is served on it.
+                    while let Err(error) = (&stdout).write(&chunk) {
+                        if error.kind() != std::io::ErrorKind::WouldBlock {
+                            return Err(error);
+                        }
+                        std::thread::yield_now();
+                    }
+                }
+                Ok::<(), std::io::Error>(())
+            })
+            .await??;
+        }
+        "flood-observations" => {
+            let text = "x".repeat(60_000);
+            for _ in 0..(10_u64 << 30) / 60_000 {
+                invocation.observe("flood", &text).await?;
+            }
+        }
+        "flood-data" => {
+            let chunk = vec![b'x'; 200_000];
+            let mut stream = invocation.observe_stream("body").await?;
+            for _ in 0..(10_u64 << 30) / 200_000 {
+                stream.write(&chunk).await?;
+            }
+            stream.finish().await?;
         }
         "input-never" => {
             invocation.observe("ignored", &()).await?;
@@ -205,6 +254,8 @@ fn hello(fault: &str) -> Result<HelloResult, std::io::Error> {
             operations: OPERATIONS.into_iter().chain(["refuse"]).map(Into::into).collect(),
             cancellation: fault != "no-cancel",
             streaming: true,
+            concurrency: fault == "many",
+            max_concurrency: if fault == "many" { 4 } else { 1 },
             ..Capabilities::default()
         },
         requested_permissions: permissions

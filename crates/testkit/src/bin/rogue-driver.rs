@@ -1,7 +1,7 @@
 //! A driver that keeps to the protocol but for one thing: `rogue-driver FAULT`. Without a fault it keeps to all of it.
 //!
 //! It is written against the protocol's page and shares no code with the library's driver, so that the two check each
-//! other. Operations: `soon` observes three times and ends, `lasting` goes on until it is cancelled.
+//! other. With a fault that starts with `many` it takes three invocations at once; `many` alone is no fault. Operations: `soon` observes three times and ends, `lasting` goes on until it is cancelled.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -20,7 +20,9 @@ struct Rogue {
     state: State,
     began: Instant,
     out: io::Stdout,
-    active: Option<Active>,
+    active: Vec<Active>,
+    /// Whether the one operation that has to wait for another one was asked for.
+    delayed: Option<Value>,
     used: Vec<String>,
     approved: Vec<String>,
 }
@@ -40,6 +42,12 @@ struct Active {
     frames: Vec<u8>,
 }
 
+impl Active {
+    fn params(&self) -> Value {
+        json!({"invocation_id": self.invocation, "attempt_id": self.attempt})
+    }
+}
+
 type Answer = Result<Value, &'static str>;
 
 fn main() -> ExitCode {
@@ -49,10 +57,16 @@ fn main() -> ExitCode {
         state: State::New,
         began: Instant::now(),
         out: io::stdout(),
-        active: None,
+        active: Vec::new(),
+        delayed: None,
         used: Vec::new(),
         approved: Vec::new(),
     };
+    if rogue.is("says-nothing") {
+        // Until its input ends.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        return ExitCode::SUCCESS;
+    }
     if rogue.is("stray-print") {
         let _ = writeln!(rogue.out, "rogue driver 1.0 is ready");
     }
@@ -196,7 +210,7 @@ impl Rogue {
             let Some(object) = params.as_object() else { return names.is_empty() };
             object.keys().all(|name| names.contains(&name.as_str()) || self.is("any-member"))
         };
-        let active = self.active.is_some() && !self.is("mixes-invocations");
+        let active = !self.active.is_empty() && !self.is("mixes-invocations");
         match method {
             "driver.hello" => {
                 if self.state != State::New && !self.is("hello-again") {
@@ -252,8 +266,11 @@ impl Rogue {
                 if !decodes("driver.invoke", params) && !self.is("any-plan") {
                     return Err("invalid_request");
                 }
-                if self.state != State::Prepared && !self.is("invokes-early") || active {
+                if self.state != State::Prepared && !self.is("invokes-early") || active && self.is_full() {
                     return Err("invalid_state");
+                }
+                if self.find(params).is_some() && !self.is("many-same-id") {
+                    return Err("invalid_request");
                 }
                 if self.is("one-invocation") && !self.used.is_empty() {
                     return Err("invalid_state");
@@ -271,16 +288,14 @@ impl Rogue {
                 if !decodes("driver.cancel", params) {
                     return Err("invalid_request");
                 }
-                match &self.active {
-                    None if self.is("cancels-nothing") => Ok(json!({"acknowledged": true})),
-                    None => Err("invalid_state"),
-                    Some(active) if active.invocation != params["invocation_id"] && !self.is("cancels-any") => {
-                        Err("invalid_request")
-                    }
-                    Some(_) => Ok(json!({"acknowledged": !self.is("denies-cancel")})),
+                match self.find(params) {
+                    None if self.active.is_empty() && self.is("cancels-nothing") => Ok(json!({"acknowledged": true})),
+                    None if self.active.is_empty() => Err("invalid_state"),
+                    None if !self.is("cancels-any") => Err("invalid_request"),
+                    _ => Ok(json!({"acknowledged": !self.is("denies-cancel")})),
                 }
             }
-            "driver.reset" if self.state == State::Prepared && !active && whole(&[]) => {
+            "driver.reset" if self.state == State::Prepared && (!active || self.is("many-resets")) && whole(&[]) => {
                 if self.is("reset-forgets-all") {
                     self.state = State::Hello;
                 }
@@ -301,23 +316,52 @@ impl Rogue {
     fn after(&mut self, method: &str, params: &Value) {
         match method {
             "driver.invoke" => {
-                self.active = Some(Active {
+                self.active.push(Active {
                     invocation: params["invocation_id"].clone(),
                     attempt: params["attempt_id"].clone(),
                     sequence: 0,
                     frames: Vec::new(),
                 });
-                if params["operation"] == json!("soon") {
-                    self.soon(params);
+                if params["operation"] != json!("soon") {
+                    self.observe(params, &json!({"waiting": true}));
+                } else if self.is("many-in-turn") && self.active.len() > 1 {
+                    self.delayed = Some(params.clone());
                 } else {
-                    self.observe(&json!({"waiting": true}));
+                    self.soon(params);
                 }
             }
-            "driver.cancel" if self.active.is_some() && !self.is("ignores-cancel") && !self.is("denies-cancel") => {
-                self.complete(if self.is("cancelled-as-completed") { "completed" } else { "cancelled" });
+            "driver.cancel" if !self.active.is_empty() && !self.is("ignores-cancel") && !self.is("denies-cancel") => {
+                let status = if self.is("cancelled-as-completed") { "completed" } else { "cancelled" };
+                if self.is("many-cancels-all") || self.is("cancels-any") {
+                    while let Some(params) = self.active.first().map(Active::params) {
+                        self.complete(&params, status);
+                    }
+                } else {
+                    self.complete(params, status);
+                }
+                if let Some(delayed) = self.delayed.take() {
+                    self.soon(&delayed);
+                }
             }
             _ => {}
         }
+    }
+
+    fn declared(&self) -> usize {
+        if self.fault.starts_with("many") { 3 } else { 1 }
+    }
+
+    fn is_full(&self) -> bool {
+        let limit = match self.fault.as_str() {
+            "many-too-few" => 2,
+            "many-without-limit" => usize::MAX,
+            _ => self.declared(),
+        };
+        self.active.len() >= limit
+    }
+
+    fn find(&self, params: &Value) -> Option<usize> {
+        self.active.iter().position(|active| active.invocation == params["invocation_id"])
     }
 
     fn soon(&mut self, params: &Value) {
@@ -325,7 +369,7 @@ impl Rogue {
         let mut input = Vec::new();
         let read = File::open(path).and_then(|mut file| file.read_to_end(&mut input));
         if self.is("leaks-handle") {
-            self.observe(&json!({"read": path}));
+            self.observe(params, &json!({"read": path}));
         }
         if self.is("dies-mid-frame") {
             let _ = self.out.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"driver.obs").and_then(|()| self.out.flush());
@@ -335,29 +379,62 @@ impl Rogue {
             self.write(&json!({"jsonrpc": "2.0", "id": 1, "method": "driver.reset"}));
         }
         while self.is("floods") {
-            self.observe(&json!("x".repeat(100_000)));
+            self.observe(params, &json!("x".repeat(100_000)));
         }
         for index in 0..3 {
-            self.observe(&json!({"index": index, "bytes": input.len()}));
+            self.observe(params, &json!({"index": index, "bytes": input.len()}));
         }
         if self.is("huge-frame") {
-            self.observe(&json!("x".repeat(MAX_FRAME_BYTES)));
+            self.observe(params, &json!("x".repeat(MAX_FRAME_BYTES)));
+        }
+        if self.approved.iter().any(|name| name == "companion-stream") {
+            self.stream(params);
         }
         if self.is("never-ends") {
             return;
         }
-        self.complete(if read.is_ok() { "completed" } else { "errored" });
+        self.complete(params, if read.is_ok() { "completed" } else { "errored" });
     }
 
-    fn observe(&mut self, payload: &Value) {
+    /// Names a companion stream and sends it, in two frames.
+    fn stream(&mut self, params: &Value) {
+        self.observe(params, &json!({"data_stream": "s1"}));
+        let path = std::env::var("PINTLE_DATA_STREAM").unwrap_or_default();
+        let path = path.strip_prefix("fd:").map_or_else(|| path.clone(), |number| format!("/proc/self/fd/{number}"));
+        let Ok(mut data) = File::options().write(true).open(path) else { return };
+        let payload: &[u8] = b"bytes of a companion stream";
+        for (sequence, is_final) in [(0, false), (1, true)] {
+            if self.is("stream-not-final") && is_final {
+                return;
+            }
+            let header = json!({
+                "attempt_id": params["attempt_id"], "invocation_id": params["invocation_id"], "stream_id": "s1",
+                "final": is_final, "length": payload.len(),
+                "sequence": if self.is("stream-with-gap") { sequence * 2 } else { sequence },
+            });
+            let Ok(header) = to_canonical(&header) else { return };
+            let length = u32::try_from(header.len()).unwrap_or_default().to_be_bytes();
+            let _ =
+                data.write_all(&length).and_then(|()| data.write_all(&header)).and_then(|()| data.write_all(payload));
+        }
+    }
+
+    fn observe(&mut self, of: &Value, payload: &Value) {
         let (repeats, foreign) = (self.is("repeats-sequence"), self.is("foreign-attempt"));
         let (bare, stream) = (self.is("bad-observation"), self.is("unapproved-stream"));
         let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let Some(active) = &mut self.active else { return };
+        let mixed = self.is("many-mixed-up") && self.active.len() > 1;
+        let other = self.active.first().map(|active| active.attempt.clone());
+        let Some(at) = self.find(of) else { return };
+        let active = &mut self.active[at];
         if !repeats || active.sequence == 0 {
             active.sequence += 1;
         }
-        let attempt = if foreign { active.invocation.clone() } else { active.attempt.clone() };
+        let attempt = match other {
+            Some(other) if mixed => other,
+            _ if foreign => active.invocation.clone(),
+            _ => active.attempt.clone(),
+        };
         let mut params = json!({
             "invocation_id": active.invocation, "attempt_id": attempt, "kind": "rogue.seen",
             "sequence": active.sequence, "monotonic_ns": nanos, "payload": payload,
@@ -365,7 +442,9 @@ impl Rogue {
         if bare {
             params["severity"] = json!("low");
         }
-        if stream && let Some(params) = params.as_object_mut() {
+        if (stream || payload.get("data_stream").is_some())
+            && let Some(params) = params.as_object_mut()
+        {
             params.remove("payload");
             params.insert("data_stream".to_owned(), json!({"stream_id": "s1"}));
         }
@@ -380,8 +459,9 @@ impl Rogue {
         }
     }
 
-    fn complete(&mut self, status: &str) {
-        let Some(active) = self.active.take() else { return };
+    fn complete(&mut self, of: &Value, status: &str) {
+        let Some(at) = self.find(of) else { return };
+        let active = self.active.remove(at);
         self.used.extend(active.invocation.as_str().map(str::to_owned));
         let digest = if self.is("wrong-summary") { Digest::of(b"") } else { Digest::of(&active.frames) };
         let last = if self.is("wrong-last") { active.sequence + 1 } else { active.sequence };
@@ -398,7 +478,8 @@ impl Rogue {
     fn hello(&self) -> Value {
         let permissions = match self.fault.as_str() {
             "unknown-permission" => json!(["everything"]),
-            _ => json!(["ephemeral-input", "x-rogue"]),
+            "unapproved-stream" => json!(["ephemeral-input", "x-rogue"]),
+            _ => json!(["companion-stream", "ephemeral-input", "x-rogue"]),
         };
         let digest = if self.is("wrong-artifact") { Digest::of(b"another file") } else { own_digest() };
         let mut hello = json!({
@@ -409,7 +490,8 @@ impl Rogue {
             },
             "capabilities": {
                 "protocols": [], "operations": ["soon", "lasting"], "streaming": false, "cancellation": true,
-                "retry_observed": false, "concurrency": false, "max_concurrency": 0,
+                "retry_observed": false, "concurrency": self.declared() > 1,
+                "max_concurrency": if self.is("many-of-none") { 0 } else { self.declared() },
             },
             "requested_permissions": permissions,
         });

@@ -29,8 +29,8 @@ async fn cancelled(session: &mut Session<'_>, trial: &Trial<'_>, times: usize) -
     let (mut answers, mut status) = (0, None);
     loop {
         match session.event().await? {
-            CoreEvent::CancelAcknowledged { acknowledged: true } => answers += 1,
-            CoreEvent::CancelAcknowledged { acknowledged: false } => {
+            CoreEvent::CancelAcknowledged { acknowledged: true, .. } => answers += 1,
+            CoreEvent::CancelAcknowledged { acknowledged: false, .. } => {
                 return Err(Stop::breaks(id::CANCEL, "the answer to driver.cancel says that it was not taken"));
             }
             CoreEvent::Refused { error, .. } if answers > 0 && error.data.class == ErrorClass::InvalidState => {

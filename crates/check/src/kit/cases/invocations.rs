@@ -138,7 +138,7 @@ pub(super) async fn active<'a>(trial: &'a Trial<'_>) -> Step<Session<'a>> {
 }
 
 pub(super) async fn second(trial: &Trial<'_>) -> Step<()> {
-    if trial.rig.hello.as_ref().is_some_and(|hello| hello.capabilities.concurrency) {
+    if trial.rig.hello.as_ref().is_some_and(|hello| hello.capabilities.max_active_invocations() > 1) {
         return Err(Stop::NotExercised("the driver declares concurrency"));
     }
     let mut session = active(trial).await?;
@@ -149,9 +149,6 @@ pub(super) async fn second(trial: &Trial<'_>) -> Step<()> {
 }
 
 pub(super) async fn others_meanwhile(trial: &Trial<'_>) -> Step<()> {
-    if trial.rig.hello.as_ref().is_some_and(|hello| hello.capabilities.concurrency) {
-        return Err(Stop::NotExercised("the driver declares concurrency"));
-    }
     let mut session = active(trial).await?;
     let token = session.secret()?;
     let plan = json!({

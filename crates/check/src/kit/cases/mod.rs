@@ -1,5 +1,6 @@
 //! How each requirement is tried. One function per requirement, in its own sessions.
 
+mod at_once;
 mod cancelling;
 mod frames;
 mod handshake;
@@ -69,6 +70,13 @@ pub(super) async fn run(requirement: &str, trial: &Trial<'_>) -> Step<()> {
         "DRV-CANCEL-003" => cancelling::twice(trial).await,
         "DRV-CANCEL-004" => cancelling::another(trial).await,
         "DRV-CANCEL-005" => cancelling::and_on(trial).await,
+        "DRV-CONC-001" => at_once::declared(trial).await,
+        id::AT_ONCE => at_once::as_many_as_declared(trial).await,
+        "DRV-CONC-003" => at_once::one_more(trial).await,
+        "DRV-CONC-004" => at_once::active_id(trial).await,
+        "DRV-CONC-005" => at_once::cancel_one(trial).await,
+        "DRV-CONC-006" => at_once::not_in_the_way(trial).await,
+        "DRV-CONC-007" => at_once::until_the_last(trial).await,
         _ => Err(Stop::NotExercised("it is watched in every session")),
     }
 }

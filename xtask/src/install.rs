@@ -76,9 +76,20 @@ pub fn rust_sdk(places: &Places, bin: &str) -> Result<Vec<String>, Missing> {
 
 /// A program of `interop/typescript` on the official TypeScript SDK.
 pub fn typescript_sdk(places: &Places, file: &str) -> Result<Vec<String>, Missing> {
+    let node = program("node")?;
+    let dir = typescript_dir(places)?;
+    Ok(vec![node, dir.join(file).display().to_string()])
+}
+
+/// Where the npm package of the TypeScript SDK has the JSON Schema of version 1.
+pub fn published_schema(places: &Places) -> Result<PathBuf, Missing> {
+    Ok(typescript_dir(places)?.join("node_modules/@agentclientprotocol/sdk/schema/v1"))
+}
+
+/// The folder in which the TypeScript SDK and the programs on it are installed.
+fn typescript_dir(places: &Places) -> Result<PathBuf, Missing> {
     let dir = places.dir.join("typescript");
     make(&dir)?;
-    let node = program("node")?;
     let from = places.root.join("interop/typescript");
     for name in ["package.json", "agent.mjs", "client.mjs"] {
         copy(&from.join(name), &dir.join(name))?;
@@ -88,7 +99,18 @@ pub fn typescript_sdk(places: &Places, file: &str) -> Result<Vec<String>, Missin
         command.current_dir(dir).args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]);
         done(&mut command, "npm")
     })?;
-    Ok(vec![node, dir.join(file).display().to_string()])
+    Ok(dir)
+}
+
+/// The program of `interop/schema` that holds recordings against the published schema.
+pub fn schema_check(places: &Places) -> Result<PathBuf, Missing> {
+    let target = places.root.join("target/interop");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "--locked", "--quiet", "--bin", "emitted", "--manifest-path"]);
+    command.arg(places.root.join("interop/schema/Cargo.toml"));
+    done(command.arg("--target-dir").arg(&target), "cargo")?;
+    Ok(target.join("debug/emitted"))
 }
 
 /// A program on the official Python SDK: an example of its source distribution, or one of `interop/python`.

@@ -3,6 +3,11 @@
 //! `interop/scenarios.toml` has what clients do with the mock agent, `interop/agents.toml` what our client does with the
 //! SDKs' agents, each step with the lines that must come of it. What one SDK cannot do, or does otherwise, stands there
 //! with the reason; a step that a client skips without such an entry fails, and so does an entry that is no longer true.
+//!
+//! Every play is recorded by `pintle trace`, and what our end said in it is held against the JSON Schema of the npm package
+//! `@agentclientprotocol/sdk` ([`schema`]).
+
+mod schema;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -96,20 +101,28 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     let only = install::option(words, "--only");
     let chosen = |name: &str| only.is_none_or(|only| only == name);
     let mock = [places.pintle.display().to_string(), "mock".to_owned(), "agent".to_owned()].to_vec();
+    let mut said = schema::Said::default();
+    let mut games = Vec::new();
     // One after the other: two that install the same thing would be in each other's way.
-    let clients = CLIENTS.iter().filter(|(name, _)| chosen(name)).map(|(name, client)| Game {
-        title: format!("{name} with our mock agent"),
-        name,
-        file: "scenarios.toml",
-        programs: client(&places).map(|client| (client, mock.clone())),
-    });
-    let agents = AGENTS.iter().filter(|(name, _)| chosen(name)).map(|(name, agent)| Game {
-        title: format!("our client with {name}"),
-        name,
-        file: "agents.toml",
-        programs: ours(&places).and_then(|client| Ok((client, agent(&places)?))),
-    });
-    let results = install::side_by_side(clients.chain(agents).collect(), |game: Game| {
+    for (name, client) in CLIENTS.iter().filter(|(name, _)| chosen(name)) {
+        let agent = said.recorded(&places, name, schema::Whose::of_client(name), &mock);
+        games.push(Game {
+            title: format!("{name} with our mock agent"),
+            name,
+            file: "scenarios.toml",
+            programs: client(&places).map(|client| (client, agent)),
+        });
+    }
+    for (name, agent) in AGENTS.iter().filter(|(name, _)| chosen(name)) {
+        let agent = agent(&places).map(|agent| said.recorded(&places, name, schema::Whose::Client, &agent));
+        games.push(Game {
+            title: format!("our client with {name}"),
+            name,
+            file: "agents.toml",
+            programs: ours(&places).and_then(|client| Ok((client, agent?))),
+        });
+    }
+    let results = install::side_by_side(games, |game: Game| {
         let played = game.programs.and_then(|(client, agent)| play(&places, game.name, game.file, &client, &agent));
         (game.title, played)
     });
@@ -117,6 +130,7 @@ pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     for (title, played) in results {
         tally.note(&title, played);
     }
+    tally.note("what we say, against the published schema", said.check(&places));
     tally.end()
 }
 

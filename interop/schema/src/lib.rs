@@ -1,5 +1,7 @@
 //! The ACP types of `pintle-acp` beside the official ones, by wire method.
 
+pub mod emitted;
+
 use agent_client_protocol_schema::v1 as official;
 use pintle_acp::types::{self as ours, Finding, Shape};
 use pintle_acp::{MethodId, NotificationToAgent, NotificationToClient, RequestToAgent, RequestToClient, method_table};

@@ -17,7 +17,8 @@ fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Issue part 10: the kit passes our drivers.
+/// Issue part 10: the kit passes our drivers. This one takes one invocation at a time and says so, which leaves what is
+/// about several at once.
 #[test]
 fn the_built_in_driver_passes_the_kit() {
     let output = pintle(&["check", "--format", "json", "--timeout", "60", "--invocation-timeout", "120"]);
@@ -27,6 +28,7 @@ fn the_built_in_driver_passes_the_kit() {
         .expect("requirements")
         .iter()
         .filter(|item| item["outcome"] != "pass")
+        .filter(|item| (&item["area"], &item["reason"]) != (&json!("conc"), &json!("not_advertised")))
         .collect();
     assert!(open.is_empty(), "{open:#?}");
     assert_eq!((report["verdict"].as_str(), output.status.code()), (Some("conformant"), Some(0)));

@@ -96,7 +96,7 @@ mod agent {
     const LAST_ROW_GRACE: Duration = Duration::from_millis(500);
     /// How much the recorder gives way to the relay, and to whoever talks through it.
     #[cfg(target_os = "linux")]
-    const RECORDER_NICE: i32 = 10;
+    const RECORDER_NICE: i32 = 19;
     /// Names of variables whose values are secret, by their ending.
     const SECRET_ENDINGS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
 

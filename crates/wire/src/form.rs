@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::lex;
+use crate::lex::{self, Escape};
 
 /// Reads a text that consists of fixed pieces with strings between them, as nearly every frame of a peer that streams does:
 /// a piece of `before`, a string, the next piece, a string, and so on, and `end` behind the last string. Returns the text,
-/// and where the strings stand, without their quotes. `None` if the bytes are anything else, or a string has an escape;
-/// then [`scan`](crate::scan) has to tell what they are.
+/// and where the strings stand, without their quotes and with their escapes. `None` if the bytes are anything else, or a
+/// string has half of a surrogate pair; then [`scan`](crate::scan) has to tell what they are.
 ///
 /// Each piece of `before` ends with the opening quote of its string, and `end` begins behind the closing quote of the last.
 /// The pieces have to be such that any strings between them make strict JSON, within every limit but that of size. Then this
@@ -18,7 +18,7 @@ use crate::lex;
 ///
 /// let (text, [name]) = scan_form(br#"{"name":"Ada","age":36}"#, &[r#"{"name":""#], r#","age":36}"#).expect("the form");
 /// assert_eq!(&text[name], "Ada");
-/// assert!(scan_form(br#"{"name":"A\u0064a","age":36}"#, &[r#"{"name":""#], r#","age":36}"#).is_none());
+/// assert!(scan_form(br#"{"name":"Ada","age":37}"#, &[r#"{"name":""#], r#","age":36}"#).is_none());
 /// ```
 pub fn scan_form<'a, const N: usize>(
     bytes: &'a [u8],
@@ -32,10 +32,7 @@ pub fn scan_form<'a, const N: usize>(
             return None;
         }
         at += piece.len();
-        let close = lex::plain_end(bytes, at);
-        if bytes.get(close) != Some(&b'"') {
-            return None;
-        }
+        let close = string_end(bytes, at)?;
         *string = at..close;
         at = close + 1;
     }
@@ -45,11 +42,28 @@ pub fn scan_form<'a, const N: usize>(
     Some((std::str::from_utf8(bytes).ok()?, strings))
 }
 
+/// Where the closing quote of the string is that goes on at `at`. `None` if there is none, or the string is not strict.
+#[inline]
+fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at = lex::plain_end(bytes, at);
+        match bytes.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => match lex::escape(bytes, at) {
+                Escape::Char(_, length) => at += length,
+                Escape::Lone | Escape::Invalid => return None,
+            },
+            _ => return None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::raw::unescape;
     use crate::{Profile, ScanLimits, scan};
 
     const BEFORE: [&str; 2] = [r#"{"a":{"b":""#, r#","c":[1,""#];
@@ -62,21 +76,27 @@ mod tests {
             let scanned = scan(bytes, Profile::DriverRpc, ScanLimits::CONTROL).expect("strict");
             assert_eq!(scanned.as_str(), text);
             let value: serde_json::Value = scanned.decode().expect("JSON");
-            assert_eq!(value["a"]["b"], text[first]);
-            assert_eq!(value["a"]["c"][1], text[second]);
+            assert_eq!(value["a"]["b"], *unescape(&text[first]));
+            assert_eq!(value["a"]["c"][1], *unescape(&text[second]));
         }
     }
 
     #[test]
     fn only_the_form_itself_is_taken() {
         check(br#"{"a":{"b":"x","c":[1,"y"]}}"#, true);
+        check(br#"{"a":{"b":"x\n\"\\\/\b\f\r\t","c":[1,"\u0000\u00e9\ud83c\udf89"]}}"#, true);
         check("{\"a\":{\"b\":\"\",\"c\":[1,\"\u{1f389}\u{7f}\"]}}".as_bytes(), true);
         for other in [
             &br#"{"a":{"b":"x","c":[1,"y"]}} "#[..],
             br#" {"a":{"b":"x","c":[1,"y"]}}"#,
             br#"{"a":{"b":"x","c":[1,"y"]}"#,
             br#"{"a":{"b":"x","c":[1,"y"#,
-            br#"{"a":{"b":"x","c":[1,"\n"]}}"#,
+            br#"{"a":{"b":"x","c":[1,"\a"]}}"#,
+            br#"{"a":{"b":"x","c":[1,"\u00g0"]}}"#,
+            br#"{"a":{"b":"x","c":[1,"\ud83c"]}}"#,
+            br#"{"a":{"b":"x","c":[1,"\udf89\ud83c"]}}"#,
+            br#"{"a":{"b":"x","c":[1,"\"#,
+            br#"{"a":{"b":"x","c":[1,"\u00"#,
             br#"{"a":{"b":"x\","c":[1,"y"]}}"#,
             b"{\"a\":{\"b\":\"x\n\",\"c\":[1,\"y\"]}}",
             b"{\"a\":{\"b\":\"\xff\",\"c\":[1,\"y\"]}}",
@@ -93,7 +113,7 @@ mod tests {
         #[test]
         fn nothing_comes_in_that_the_scan_would_refuse(
             first in proptest::collection::vec(any::<u8>(), 0..20),
-            second in ".{0,20}",
+            second in r#"([^"\\]|\\["\\/bfnrtux]|\\u(00|d8|dc)[0-9a-f]{2}|\\ud83c\\udf89){0,12}"#,
         ) {
             let bytes = [BEFORE[0].as_bytes(), &first, b"\"", BEFORE[1].as_bytes(), second.as_bytes(), b"\"", END.as_bytes()].concat();
             let taken = scan_form(&bytes, &BEFORE, END).is_some();

@@ -91,6 +91,9 @@ const BEFORE: [&str; 3] = [
     r#","content":{"type":"text","text":""#,
 ];
 const END: &str = "}}}}";
+/// The same with the id of the message behind the content.
+const BEFORE_WITH_MESSAGE: [&str; 4] = [BEFORE[0], BEFORE[1], BEFORE[2], r#"},"messageId":""#];
+const END_BEHIND_MESSAGE: &str = "}}}";
 /// Where the params start, and how many bytes follow them.
 const PARAMS: usize = BEFORE[0].len() - r#"{"sessionId":""#.len();
 const BEHIND_PARAMS: usize = 1;
@@ -100,7 +103,12 @@ fn text_update(line: &Bytes, config: &Config) -> Option<RawJson> {
     if line.len() > config.max_line_bytes {
         return None;
     }
-    scan_form(line, &BEFORE, END)?;
+    // Behind the text one brace more is closed than behind the id of its message.
+    if line.ends_with(b"\"}}}}") {
+        scan_form(line, &BEFORE, END)?;
+    } else {
+        scan_form(line, &BEFORE_WITH_MESSAGE, END_BEHIND_MESSAGE)?;
+    }
     Some(RawJson::from_scanned(line.slice(PARAMS..line.len() - BEHIND_PARAMS)))
 }
 
@@ -175,8 +183,13 @@ mod tests {
             ("", "", ""),
             ("s\u{e9}", "plan", "\u{1f389}}}}}"),
             ("s1", "agent_message_chunk", "a\\nb\\u00e9"),
+            ("s1", "agent_message_chunk", "a\\\\"),
+            ("s1", "agent_message_chunk", "a\"},\"messageId\":\"m\\n1"),
+            ("s1", "agent_message_chunk", "\"},\"messageId\":\""),
         ] {
-            let usual = format!("{}{session}\"{}{kind}\"{}{text}\"{END}", BEFORE[0], BEFORE[1], BEFORE[2]);
+            let end = if text.contains("messageId") { END_BEHIND_MESSAGE } else { END };
+            let usual = format!("{}{session}\"{}{kind}\"{}{text}\"{end}", BEFORE[0], BEFORE[1], BEFORE[2]);
+            assert!(text_update(&Bytes::copy_from_slice(usual.as_bytes()), &Config::default()).is_some(), "{usual}");
             let wide = format!("{} ", usual.replacen(':', ": ", 2));
             assert_eq!(params(&usual), params(&wide), "{usual}");
         }

@@ -2,15 +2,18 @@
 //!
 //! A lane starts the handlers of its requests in order and waits for none of them: a handler that is not done at its first
 //! await goes on as a task of its own. Handlers of notifications are waited for, one after the other.
+//!
+//! On a runtime of one thread a request that comes alone is begun by the loop itself: its answer leaves in the same turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use pintle_acp::{Outcome, PeerNotification, PeerRequest, RawJson, RequestKey, RxSeq, TurnToken};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::sync::CancellationToken;
 
 use super::link::{Link, Waiter};
@@ -166,7 +169,10 @@ impl Lanes {
     }
 
     /// Gives every lane with work a worker. Called once per batch, so that a worker finds all of it.
-    pub(crate) fn start(&mut self) {
+    pub(crate) fn start(&mut self, cx: &mut Context<'_>) {
+        if let Some(work) = self.take_lone() {
+            return self.begin(work, cx);
+        }
         self.hand_over();
         if self.waiting.len() <= LANES_PER_TASK {
             for lane in self.waiting.drain(..) {
@@ -181,11 +187,59 @@ impl Lanes {
         }
     }
 
+    /// A request that came alone, on a lane where nothing happens, where its handler may begin at once.
+    ///
+    /// That is on a runtime of one thread, where the loop stands still while any handler is polled, whoever polls it. On
+    /// several threads it goes its way, so a handler that computes for long holds up only its lane.
+    fn take_lone(&mut self) -> Option<Work> {
+        let batch = self.batch.as_mut()?;
+        let is_lone = self.waiting.is_empty()
+            && batch.work.len() == 1
+            && matches!(batch.work.front(), Some(Work::Request { .. } | Work::Prompt { .. }))
+            && batch.lane.is_idle()
+            && runs_on_one_thread();
+        if !is_lone {
+            return None;
+        }
+        let Batch { mut work, .. } = self.batch.take()?;
+        let lone = work.pop_front();
+        self.spare = work;
+        lone
+    }
+
+    /// Polls the handler of a lone request once, in the loop; what is not done then goes on as a task of its own.
+    fn begin(&self, work: Work, cx: &mut Context<'_>) {
+        let (link, service) = (self.link.clone(), self.service.clone());
+        match work {
+            Work::Request { request, session, stop } => {
+                self.begin_task(service::request(link, service, request, session, stop), cx);
+            }
+            Work::Prompt { token, key, session, params, rx, control } => {
+                let turn = Turn::new(link.clone(), token.turn(), key, session, rx, control);
+                self.begin_task(service::prompt(link, service, token, params, turn), cx);
+            }
+            // Not taken as lone ones.
+            Work::Notification { .. } | Work::Update { .. } | Work::Outcome { .. } | Work::SessionEnded { .. } => {}
+        }
+    }
+
+    fn begin_task(&self, task: impl Future<Output = ()> + Send + 'static, cx: &mut Context<'_>) {
+        let mut task = Box::pin(task);
+        // What a handler does is contained already; what its values do when they are dropped must not end the loop either.
+        if let Ok(Poll::Pending) = std::panic::catch_unwind(AssertUnwindSafe(|| task.as_mut().poll(cx))) {
+            self.link.tasks.spawn(task);
+        }
+    }
+
     /// The session is gone; what its lane still has is done.
     pub(crate) fn forget(&mut self, session: &str) {
         self.hand_over();
         self.sessions.remove(session);
     }
+}
+
+fn runs_on_one_thread() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::CurrentThread)
 }
 
 fn is_same(left: Option<&Arc<str>>, right: Option<&Arc<str>>) -> bool {
@@ -339,4 +393,97 @@ pub(crate) async fn catch_panic<F: Future>(task: F) -> Result<F::Output, Panicke
         Err(_) => Poll::Ready(Err(Panicked)),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+    use std::time::Duration;
+
+    use pintle_acp::types::{
+        NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, Raw, SessionNotification,
+    };
+    use pintle_acp::{Config, Error, RawJson};
+    use serde_json::json;
+
+    use crate::acp::serve::agent_connection;
+    use crate::acp::{Agent, Client, Ctx, Turn, connect, serve};
+    use crate::transport::memory;
+
+    struct Quiet;
+
+    impl Client for Quiet {
+        async fn session_update(&self, _: SessionNotification, _: &Ctx) {}
+    }
+
+    /// Says which task polled the handler first, and which after a wait.
+    struct Where;
+
+    impl Agent for Where {
+        async fn ext_request(&self, _: &str, _: Option<RawJson>, _: &Ctx) -> Result<Raw, Error> {
+            let first = tokio::task::id().to_string();
+            tokio::task::yield_now().await;
+            Ok(Raw::from(json!([first, tokio::task::id().to_string()])))
+        }
+    }
+
+    /// Inv-10 of the design: on one thread the loop begins a lone handler and leaves the rest of it to a task.
+    #[tokio::test]
+    async fn a_lone_request_begins_in_the_loop_and_waits_outside_of_it() {
+        let (ours, theirs) = memory();
+        let (_agent, run) = agent_connection(Where, theirs, Config::default()).await.expect("opens");
+        let the_loop = tokio::spawn(run).id().to_string();
+        let client = connect(Quiet, ours).expect("opens");
+        client.initialize().await.expect("a handshake");
+        let answer = client.ext_request("_t/where", &json!({})).await.expect("an answer");
+        let [first, then]: [String; 2] = serde_json::from_str(answer.as_str()).expect("two ids");
+        assert_eq!(first, the_loop);
+        assert_ne!(then, the_loop);
+    }
+
+    /// A prompt "wait" blocks its thread until a prompt "go" is handled.
+    struct Blocking {
+        sessions: AtomicU64,
+        open: SyncSender<()>,
+        gate: super::Mutex<Receiver<()>>,
+    }
+
+    impl Agent for Blocking {
+        async fn new_session(&self, _: NewSessionRequest, _: &Ctx) -> Result<NewSessionResponse, Error> {
+            Ok(NewSessionResponse::new(format!("s{}", self.sessions.fetch_add(1, Ordering::Relaxed))))
+        }
+
+        async fn prompt(&self, request: PromptRequest, _: &Turn) -> Result<PromptResponse, Error> {
+            let passed = if request.text() == "wait" {
+                let gate = self.gate.lock().expect("one at a time");
+                gate.recv_timeout(Duration::from_secs(60)).is_ok()
+            } else {
+                self.open.send(()).is_ok()
+            };
+            if passed { Ok(PromptResponse::end_turn()) } else { Err(Error::internal_error()) }
+        }
+    }
+
+    /// Inv-10 of the design: with threads to spare, not even a handler that blocks its thread holds up the loop.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_handler_that_blocks_its_thread_holds_up_only_its_lane() {
+        let (open, gate) = sync_channel(1);
+        let agent = Blocking { sessions: AtomicU64::new(0), open, gate: super::Mutex::new(gate) };
+        let (ours, theirs) = memory();
+        let served = tokio::spawn(serve(agent, theirs));
+        let client = connect(Quiet, ours).expect("opens");
+        client.initialize().await.expect("a handshake");
+        let mut turns = Vec::new();
+        for text in ["wait", "go"] {
+            let session = client.request(NewSessionRequest::new("/")).await.expect("a session").session_id;
+            let prompt = PromptRequest::new(session, vec![text.into()]);
+            turns.push(client.async_request(&prompt).await.expect("sent"));
+        }
+        for turn in turns {
+            turn.await.expect("a good end");
+        }
+        drop(client);
+        served.await.expect("no panic").expect("a good end");
+    }
 }

@@ -112,6 +112,10 @@ pub(crate) struct State {
     /// Streams that take the updates of their prompts.
     pub(crate) sinks: HashMap<OutId, Arc<Sink>>,
     waker: Option<Waker>,
+    /// The loop is at work: it looks again before it waits, and need not be woken.
+    attended: bool,
+    /// There was a command since the loop began its round.
+    dirty: bool,
     /// Bytes of credit that are in use.
     credit_bytes: usize,
 }
@@ -142,7 +146,14 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn new(end: End, bounds: Bounds, kind: TransportKind) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State { end, sinks: HashMap::new(), waker: None, credit_bytes: 0 }),
+            state: Mutex::new(State {
+                end,
+                sinks: HashMap::new(),
+                waker: None,
+                attended: false,
+                dirty: false,
+                credit_bytes: 0,
+            }),
             credit: Semaphore::new(bounds.credit_bytes),
             bounds,
             untaken_bytes: AtomicUsize::new(0),
@@ -172,7 +183,8 @@ impl Link {
     pub(crate) fn command<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = act(&mut state);
-        let waker = state.waker.take();
+        let waker = if state.attended { None } else { state.waker.take() };
+        state.dirty = state.attended;
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
@@ -184,12 +196,24 @@ impl Link {
         self.command(|_| ());
     }
 
-    /// To be called by the loop before it looks at anything, so that no command after that goes unseen.
-    pub(crate) fn register(&self, waker: &Waker) {
+    /// The loop begins a round: what commands do from here on, it sees in this round or in the next.
+    pub(crate) fn attend(&self) {
         let mut state = self.lock();
+        state.attended = true;
+        state.dirty = false;
+    }
+
+    /// The loop has nothing to do and waits to be woken; false if there was a command in the meantime.
+    pub(crate) fn rest(&self, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        if state.dirty {
+            return false;
+        }
+        state.attended = false;
         if !state.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
             state.waker = Some(waker.clone());
         }
+        true
     }
 
     // Sending with backpressure.

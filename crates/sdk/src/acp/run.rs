@@ -222,7 +222,7 @@ impl Run {
         true
     }
 
-    fn dispatch(&mut self) -> bool {
+    fn dispatch(&mut self, cx: &mut Context<'_>) -> bool {
         let mut events = std::mem::take(&mut self.events);
         self.link.lock().events(now(), &mut events);
         let any = !events.is_empty();
@@ -233,7 +233,7 @@ impl Run {
             }
         }
         self.events = events;
-        self.lanes.start();
+        self.lanes.start(cx);
         any
     }
 
@@ -328,11 +328,11 @@ impl Future for Run {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         for _ in 0..ROUNDS {
-            this.link.register(cx.waker());
+            this.link.attend();
             // Writing comes last: whatever the others gave rise to leaves in this round.
             let mut progress = this.read(cx);
             progress |= this.time(cx);
-            progress |= this.dispatch();
+            progress |= this.dispatch(cx);
             progress |= this.write(cx);
             if let Some(why) = this.closed
                 && this.output == Outgoing::Ended
@@ -342,10 +342,11 @@ impl Future for Run {
                     _ => Ok(why),
                 });
             }
-            if !progress {
+            if !progress && this.link.rest(cx.waker()) {
                 return Poll::Pending;
             }
         }
+        // Still attending: nobody else needs to wake it.
         cx.waker().wake_by_ref();
         Poll::Pending
     }

@@ -67,6 +67,13 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         target: Target::Rate(500_000.0),
     },
     Workload {
+        name: "updates-stdio-lines",
+        on_the_sdk: false,
+        threads: 1,
+        run: || Box::pin(updates_stdio("ct", "lines")),
+        target: Target::Rate(500_000.0),
+    },
+    Workload {
         name: "updates-stdio-mt",
         on_the_sdk: true,
         threads: 2,
@@ -158,7 +165,10 @@ struct Count(Arc<AtomicU64>);
 
 impl Client for Count {
     async fn session_update(&self, notification: SessionNotification, _: &Ctx) {
-        if matches!(notification.update, SessionUpdate::AgentMessageChunk(_)) {
+        if matches!(
+            notification.update,
+            SessionUpdate::AgentMessageChunk(_) | SessionUpdate::ToolCallUpdate(_) | SessionUpdate::UsageUpdate(_)
+        ) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }

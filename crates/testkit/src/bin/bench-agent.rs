@@ -1,17 +1,23 @@
 //! The agent of the ACP workloads: sessions, pings, and turns of as many updates as the prompt says.
 //!
-//! The first text block of a prompt is `"<count> <burst|yield>"`. `_bench/ping {n}` answers `{n}`; `_bench/rss` answers the
-//! peak memory and the CPU time of this process.
+//! The first text block of a prompt is `"<count> <burst|yield|lines>"`; `lines` is what agents really send: text with line
+//! breaks and quotes, and now and then a tool call's progress or the usage. `_bench/ping {n}` answers `{n}`; `_bench/rss`
+//! answers the peak memory and the CPU time of this process.
 //!
 //! With the argument `bare` it is no agent: it sends back what it reads, as it comes, through tokio's pipes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pintle_sdk::acp::types::{NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, Raw};
+use pintle_sdk::acp::types::{
+    NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, Raw, ToolCallStatus, ToolCallUpdate,
+};
 use pintle_sdk::acp::{Agent, Ctx, Error, RawJson, Turn, serve};
 use pintle_sdk::transport::stdio;
 
 const TEXT: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// Text as models write it: line breaks, quotes, a character that is not ASCII.
+const LINES: &str = "    println!(\"{name}\");\n}\n\nThat is all \u{2014} run \"cargo test\" now.\n";
 
 #[derive(Default)]
 struct Bench {
@@ -27,8 +33,17 @@ impl Agent for Bench {
     async fn prompt(&self, request: PromptRequest, turn: &Turn) -> Result<PromptResponse, Error> {
         let text = request.text();
         let (count, mode) = text.split_once(' ').unwrap_or((&text, "burst"));
-        for _ in 0..count.parse().unwrap_or(0) {
-            turn.agent_text(TEXT).await?;
+        for n in 0..count.parse().unwrap_or(0) {
+            match (mode, n % 16) {
+                ("lines", 7) => {
+                    let mut update = ToolCallUpdate::new("call_1");
+                    update.status = Some(ToolCallStatus::InProgress);
+                    turn.tool_call_update(update).await?;
+                }
+                ("lines", 15) => turn.usage(n, 200_000).await?,
+                ("lines", _) => turn.agent_text(LINES).await?,
+                _ => turn.agent_text(TEXT).await?,
+            }
             if mode == "yield" {
                 tokio::task::yield_now().await;
             }
@@ -57,7 +72,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some("mt") => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
-    let runtime = builder.worker_threads(2).enable_all().build()?;
+    // A turn at the processor fills a pipe of 64 KiB, where 61 polls, the default, fill a quarter of it.
+    let runtime = builder.worker_threads(2).event_interval(256).enable_all().build()?;
     if mode.as_deref() == Some("bare") {
         return Ok(runtime.block_on(send_back())?);
     }

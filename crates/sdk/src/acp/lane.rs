@@ -428,7 +428,7 @@ mod tests {
         }
     }
 
-    /// Inv-10 of the design: on one thread the loop begins a lone handler and leaves the rest of it to a task.
+    /// Design invariant 10: on one thread the loop begins a lone handler and leaves the rest of it to a task.
     #[tokio::test]
     async fn a_lone_request_begins_in_the_loop_and_waits_outside_of_it() {
         let (ours, theirs) = memory();
@@ -465,7 +465,7 @@ mod tests {
         }
     }
 
-    /// Inv-10 of the design: with threads to spare, not even a handler that blocks its thread holds up the loop.
+    /// Design invariant 10: with threads to spare, not even a handler that blocks its thread holds up the loop.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn a_handler_that_blocks_its_thread_holds_up_only_its_lane() {
         let (open, gate) = sync_channel(1);

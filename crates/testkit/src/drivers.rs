@@ -27,13 +27,30 @@ pub struct Place {
     pub base: TempDir,
     driver: PathBuf,
     keeper: PathBuf,
+    _links: Option<TempDir>,
 }
 
 impl Place {
     /// With the driver and the keeper at these paths.
     #[must_use]
     pub fn new(driver: &str, keeper: &str) -> Self {
-        Self { base: tempfile::tempdir().expect("a scratch directory"), driver: driver.into(), keeper: keeper.into() }
+        Self {
+            base: tempfile::tempdir().expect("a scratch directory"),
+            driver: driver.into(),
+            keeper: keeper.into(),
+            _links: None,
+        }
+    }
+
+    /// With a keeper that can do less than its kernel, as `name` says: words between dots, of which `no-namespaces`,
+    /// `no-groups` and `landlock-N` (the highest ABI, 0 for none) mean something.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn with_lesser_keeper(driver: &str, keeper: &str, name: &str) -> Self {
+        let links = tempfile::tempdir().expect("a directory");
+        let link = links.path().join(name);
+        std::os::unix::fs::symlink(keeper, &link).expect("a link");
+        Self { keeper: link, _links: Some(links), ..Self::new(driver, keeper) }
     }
 
     /// The driver, told to behave as `fault` says.

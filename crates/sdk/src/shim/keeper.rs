@@ -14,7 +14,7 @@ use rustix::{
 };
 
 use super::{
-    ShimError,
+    Abilities, ShimError,
     init::{Begun, Init},
     meter::Meter,
     order::{self, Refusal, Reserved, Spawner},
@@ -43,7 +43,7 @@ const FREEZE_FROM_ROUND: u32 = 4;
 /// How many listings a stopped tree may take until it shows nothing new.
 const MAX_FREEZE_PASSES: u32 = 64;
 
-pub(super) fn run() -> Result<(), ShimError> {
+pub(super) fn run(abilities: Abilities) -> Result<(), ShimError> {
     let setup = |source: io::Error| ShimError::Setup { source };
     let is_socket =
         rustix::fs::fstat(io::stdin()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket);
@@ -57,7 +57,7 @@ pub(super) fn run() -> Result<(), ShimError> {
     let reserved = Reserved::new(io::stdin()).map_err(setup)?;
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(setup)?);
 
-    match start(&mut control, reserved) {
+    match start(&mut control, reserved, abilities) {
         Ok(Some(keeper)) => {
             keeper.keep();
             Ok(())
@@ -70,7 +70,7 @@ pub(super) fn run() -> Result<(), ShimError> {
     }
 }
 
-fn start(control: &mut UnixStream, reserved: Reserved) -> Result<Option<Keeper>, Refusal> {
+fn start(control: &mut UnixStream, reserved: Reserved, abilities: Abilities) -> Result<Option<Keeper>, Refusal> {
     let Some(received) = order::receive(control)? else { return Ok(None) };
     let setup = |error: Errno| Refusal::at(Stage::Setup, &error.into());
     // A new session, so that a terminal's Ctrl-C reaches the owner, which decides, and not the target behind its back.
@@ -80,8 +80,8 @@ fn start(control: &mut UnixStream, reserved: Reserved) -> Result<Option<Keeper>,
     rustix::process::set_child_subreaper(Some(own)).map_err(setup)?;
     let settle = Duration::from_millis(received.settle_ms());
     let sandbox = received.sandbox().cloned();
-    let mut meter = Meter::new(sandbox.as_ref());
-    let below = begin(Spawner { join: meter.join(), received, reserved }, sandbox.as_ref())?;
+    let mut meter = Meter::new(sandbox.as_ref(), abilities.control_groups);
+    let below = begin(Spawner { join: meter.join(), received, reserved, abilities }, sandbox.as_ref())?;
     let mut applied = Applied { measures: below.measures };
     if let Some(sandbox) = &sandbox {
         meter.correct(sandbox, &mut applied.measures);
@@ -120,7 +120,10 @@ struct Below {
 fn begin(spawner: Spawner, sandbox: Option<&Sandbox>) -> Result<Below, Refusal> {
     let mut namespaces = Ok(());
     let mut spawner = Some(spawner);
-    if sandbox.is_some_and(|sandbox| sandbox.private_namespaces) {
+    let wanted = sandbox.is_some_and(|sandbox| sandbox.private_namespaces);
+    if wanted && spawner.as_ref().is_some_and(|spawner| !spawner.abilities.namespaces) {
+        namespaces = Err("this keeper makes none".to_owned());
+    } else if wanted {
         match Init::begin(&mut spawner) {
             Begun::Running(init, measures) => {
                 // The one in between is reaped, so this is the only child; and the target is the first one of that.

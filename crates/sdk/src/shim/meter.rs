@@ -24,6 +24,9 @@ const MAX_ENTRIES: usize = 200_000;
 /// A file takes at least that much, so that empty ones are not free.
 const BYTES_PER_ENTRY: u64 = 512;
 
+/// Why a keeper that is to do without control groups has none.
+const NO_GROUPS: &str = "this keeper makes no control group";
+
 /// The bounds that take looking.
 #[derive(Debug)]
 pub(super) struct Meter {
@@ -45,13 +48,15 @@ struct Folder {
 }
 
 impl Meter {
-    pub(super) fn new(sandbox: Option<&Sandbox>) -> Self {
+    /// With `groups`, processes are counted by a control group where one can be made.
+    pub(super) fn new(sandbox: Option<&Sandbox>, groups: bool) -> Self {
         let limits = sandbox.map(|sandbox| sandbox.limits).unwrap_or_default();
         let now = Instant::now();
-        let processes = limits.processes.map(|limit| match Group::make(limit) {
-            Ok(group) => Processes::Grouped(group),
-            Err(why) => Processes::counted(limit, why),
-        });
+        let processes =
+            limits.processes.map(|limit| match if groups { Group::make(limit) } else { Err(NO_GROUPS.to_owned()) } {
+                Ok(group) => Processes::Grouped(group),
+                Err(why) => Processes::counted(limit, why),
+            });
         let path = sandbox.and_then(|sandbox| sandbox.folder.clone());
         let folder = path.zip(limits.folder_bytes).map(|(path, limit)| Folder { path, limit, at: now });
         Self { processes, folder }

@@ -61,8 +61,39 @@ pub enum ShimError {
 /// # Errors
 /// [`ShimError`]; what went wrong with the child is told to the owner instead.
 pub fn run() -> Result<(), ShimError> {
+    run_within(Abilities::default())
+}
+
+/// What a keeper makes use of, of what its kernel can do. The default is all of it.
+///
+/// It exists for tests: what a child is kept from on an older kernel, or in a container that allows no namespaces, can be
+/// tried on any machine. It only takes away, and what is recorded as enforced says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// Namespaces for a child.
+    pub namespaces: bool,
+    /// The highest level of Landlock, by its ABI number; 0 is a kernel without Landlock.
+    pub landlock_abi: u32,
+    /// A control group that counts processes.
+    pub control_groups: bool,
+}
+
+impl Default for Abilities {
+    fn default() -> Self {
+        Self { namespaces: true, landlock_abi: u32::MAX, control_groups: true }
+    }
+}
+
+/// The same as [`run`], on a machine that can do less.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_within(abilities: Abilities) -> Result<(), ShimError> {
     #[cfg(target_os = "linux")]
-    return keeper::run();
+    return keeper::run(abilities);
     #[cfg(not(target_os = "linux"))]
-    Err(ShimError::Platform)
+    {
+        let _nothing_to_take_away = abilities;
+        Err(ShimError::Platform)
+    }
 }

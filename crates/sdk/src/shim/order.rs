@@ -16,7 +16,7 @@ use rustix::{
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
 };
 
-use super::confine::Confinement;
+use super::{Abilities, confine::Confinement};
 use crate::{
     process::{
         Measure, Sandbox,
@@ -117,6 +117,7 @@ impl Received {
 pub(super) struct Spawner {
     pub(super) received: Received,
     pub(super) reserved: Reserved,
+    pub(super) abilities: Abilities,
     /// The file by which the target joins the control group that counts it.
     pub(super) join: Option<PathBuf>,
 }
@@ -141,7 +142,13 @@ impl Spawner {
         }
         let mut said = None;
         if let Some(sandbox) = order.sandbox {
-            let confinement = Confinement { sandbox, program: order.program, join: self.join, namespaces };
+            let confinement = Confinement {
+                sandbox,
+                program: order.program,
+                join: self.join,
+                namespaces,
+                landlock_abi: self.abilities.landlock_abi,
+            };
             let (reader, mut writer) = io::pipe().map_err(setup)?;
             let confine = move || {
                 let measures = serde_json::to_vec(&confinement.apply()).map_err(io::Error::other)?;

@@ -187,8 +187,10 @@ async fn run(
         }
         "flood-data" => {
             let chunk = vec![b'x'; 200_000];
+            // As many bytes as the input says, or more than anybody takes.
+            let wanted = std::str::from_utf8(&invocation.input().await?).ok().and_then(|text| text.parse().ok());
             let mut stream = invocation.observe_stream("body").await?;
-            for _ in 0..(10_u64 << 30) / 200_000 {
+            for _ in 0..wanted.unwrap_or(10_u64 << 30).div_ceil(200_000) {
                 stream.write(&chunk).await?;
             }
             stream.finish().await?;

@@ -62,14 +62,15 @@ pub(super) struct Landlocked {
 }
 
 /// Restricts this process as the sandbox has it.
-pub(super) fn restrict(sandbox: &Sandbox, program: &Path) -> Landlocked {
+pub(super) fn restrict(sandbox: &Sandbox, program: &Path, most: u32) -> Landlocked {
     let ports = if let Network::Ports(ports) = &sandbox.network { Some(ports.as_slice()) } else { None };
     if sandbox.paths == Paths::Open && ports.is_none() {
         let unwanted = || Err("not wanted".to_owned());
         return Landlocked { paths: Err("not wanted".to_owned()), ports: unwanted(), outside: unwanted() };
     }
-    match enforce(sandbox, program, ports) {
-        Ok(level) => Landlocked::at(level),
+    let Some(level) = level(most) else { return Landlocked::missing("this keeper uses no Landlock") };
+    match enforce(sandbox, program, ports, level) {
+        Ok(status) => Landlocked::at(at_most(status, level)),
         Err(error) => {
             let failed = || Err(format!("Landlock: {error}"));
             Landlocked { paths: Err(format!("Landlock: {error}")), ports: failed(), outside: failed() }
@@ -77,18 +78,58 @@ pub(super) fn restrict(sandbox: &Sandbox, program: &Path) -> Landlocked {
     }
 }
 
-fn enforce(sandbox: &Sandbox, program: &Path, ports: Option<&[u16]>) -> Result<LandlockStatus, RulesetError> {
+/// [`LEVEL`], or a lower one that is the highest allowed.
+fn level(most: u32) -> Option<ABI> {
+    let level = match most {
+        0 => return None,
+        1 => ABI::V1,
+        2 => ABI::V2,
+        3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        _ => LEVEL,
+    };
+    Some(level)
+}
+
+/// What a kernel of this level would have said.
+fn at_most(status: LandlockStatus, level: ABI) -> LandlockStatus {
+    match status {
+        LandlockStatus::Available { effective_abi, .. } if level < LEVEL => {
+            LandlockStatus::Available { effective_abi: effective_abi.min(level), kernel_abi: None }
+        }
+        status => status,
+    }
+}
+
+fn enforce(
+    sandbox: &Sandbox,
+    program: &Path,
+    ports: Option<&[u16]>,
+    level: ABI,
+) -> Result<LandlockStatus, RulesetError> {
     let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
     let has_paths = matches!(sandbox.paths, Paths::Listed { .. });
     if has_paths {
-        ruleset = ruleset.handle_access(AccessFs::from_all(LEVEL))?.scope(Scope::from_all(LEVEL))?;
+        ruleset = ruleset.handle_access(AccessFs::from_all(level))?;
+        // Nothing is asked for that the level does not have: to ask for nothing would be an error.
+        if let scope = Scope::from_all(level)
+            && !scope.is_empty()
+        {
+            ruleset = ruleset.scope(scope)?;
+        }
     }
+    let handled = AccessNet::from_all(level);
+    let ports = ports.filter(|_| !handled.is_empty());
     if ports.is_some() {
-        ruleset = ruleset.handle_access(AccessNet::from_all(LEVEL))?;
+        ruleset = ruleset.handle_access(handled)?;
+    }
+    if !matches!(sandbox.paths, Paths::Listed { .. }) && ports.is_none() {
+        return Ok(LandlockStatus::Available { effective_abi: level, kernel_abi: None });
     }
     let mut created = ruleset.create()?.log_subdomains(false)?;
     if let Paths::Listed { read, write } = &sandbox.paths {
-        created = allow(created, sandbox, program, read, write)?;
+        created = allow(created, (sandbox, program), read, write, level)?;
     }
     for port in ports.unwrap_or_default() {
         created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
@@ -99,16 +140,16 @@ fn enforce(sandbox: &Sandbox, program: &Path, ports: Option<&[u16]>) -> Result<L
 /// A path that is not there allows nothing.
 fn allow(
     ruleset: RulesetCreated,
-    sandbox: &Sandbox,
-    program: &Path,
+    (sandbox, program): (&Sandbox, &Path),
     read: &[PathBuf],
     write: &[PathBuf],
+    level: ABI,
 ) -> Result<RulesetCreated, RulesetError> {
-    let run = AccessFs::from_read(LEVEL);
+    let run = AccessFs::from_read(level);
     let look_up = run & !BitFlags::from(AccessFs::Execute);
     let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
     // What a child has written it does not run.
-    let change = AccessFs::from_all(LEVEL) & !(devices | AccessFs::Execute);
+    let change = AccessFs::from_all(level) & !(devices | AccessFs::Execute);
     let written = write.iter().chain(&sandbox.folder);
     ruleset
         .add_rules(path_beneath_rules(SYSTEM, run))?

@@ -27,6 +27,8 @@ pub(super) struct Confinement {
     pub(super) join: Option<PathBuf>,
     /// Whether the child is in namespaces of its own, or why not.
     pub(super) namespaces: Result<(), String>,
+    /// The highest level of Landlock to make use of.
+    pub(super) landlock_abi: u32,
 }
 
 impl Confinement {
@@ -59,7 +61,7 @@ impl Confinement {
         }
         done.extend(self.namespaces());
         // The filter comes last: what is done before it needs system calls, what comes behind it is only the exec.
-        let landlocked = landlock::restrict(&self.sandbox, &self.program);
+        let landlocked = landlock::restrict(&self.sandbox, &self.program, self.landlock_abi);
         let filtered = seccomp::restrict(&self.sandbox.network);
         done.extend(self.network(&landlocked, filtered));
         done.extend(landlocked.measures(&self.sandbox));

@@ -1,0 +1,70 @@
+//! What Core takes for a companion stream: peak memory and CPU time while a driver sends 1 GiB, which is redacted, hashed
+//! and stored as it comes. Memory for 64 MiB stands beside it: it must be the same.
+//!
+//! `cargo bench -p pintle-testkit --bench companion`. `PINTLE_BENCH_DIR` says where the objects go, such as a directory in
+//! memory; `PINTLE_BENCH_MIB` sets another size.
+
+#![expect(clippy::print_stdout, reason = "a benchmark reports to whoever runs it")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use pintle_sdk::driver::{Core, InstanceId, Observed, Permission};
+use pintle_store::evidence::Places;
+use pintle_store::{EvidenceRun, Fs, RealFs, Sanitiser};
+use pintle_testkit::drivers::{Place, invoke, plan};
+use pintle_testkit::usage::{cpu_us, peak_memory_kib};
+
+const KEEPER: &str = env!("CARGO_BIN_EXE_fake-keeper");
+const DRIVER: &str = env!("CARGO_BIN_EXE_fake-driver");
+const SMALL_MIB: u64 = 64;
+
+fn main() {
+    let mib = std::env::var("PINTLE_BENCH_MIB").ok().and_then(|mib| mib.parse().ok()).unwrap_or(1024);
+    let base = std::env::var_os("PINTLE_BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    for mib in [SMALL_MIB, mib] {
+        let (began, cpu) = (Instant::now(), cpu_us());
+        let bytes = runtime.block_on(receive(mib << 20, &base));
+        assert!(bytes >= mib << 20, "{bytes} bytes");
+        let seconds = began.elapsed().as_secs_f64();
+        let cpu = (cpu_us() - cpu) as f64 / 1e6;
+        let peak = peak_memory_kib() as f64 / 1024.0;
+        println!("{mib:5} MiB: peak memory {peak:.1} MiB, {seconds:.2} s, CPU of Core {cpu:.2} s");
+    }
+}
+
+/// One invocation, whose stream is kept as one object.
+async fn receive(bytes: u64, base: &Path) -> u64 {
+    let place = Place::new(DRIVER, KEEPER);
+    let scratch = tempfile::tempdir_in(base).expect("a scratch directory");
+    let mut launch = place.launch("");
+    launch.session.budget.work.bytes_received = u64::MAX;
+    launch.session.stream_limits.max_stream_bytes = u64::MAX;
+    launch.session.stream_limits.max_invocation_bytes = u64::MAX;
+    let mut core = Core::start(launch).await.expect("the driver starts");
+    core.prepare(plan(&["ephemeral-input", Permission::COMPANION_STREAM])).await.expect("the driver prepares");
+
+    let sanitiser = Sanitiser::new(["hunter2-correct-horse", "sk-another-secret-1"]);
+    let facts = sanitiser.value(&serde_json::json!({})).expect("canonical");
+    let fs: Arc<dyn Fs> = Arc::new(RealFs);
+    let id = InstanceId::new(1_700_000_000_000, [9; 16]).expect("an id");
+    let mut evidence = EvidenceRun::create(fs, &Places::below(scratch.path()), id, &facts).expect("a run");
+    let mut object = evidence.begin_object().expect("an object");
+    let mut stream = sanitiser.stream();
+
+    let mut received = 0;
+    let mut run = core.invoke(invoke(1, "flood-data", bytes.to_string().as_bytes())).expect("an invocation");
+    while let Some(observed) = run.next().await.expect("the driver is right") {
+        if let Observed::Data { bytes, .. } = observed {
+            received += bytes.len() as u64;
+            evidence.write_object(&mut object, &stream.push(&bytes)).expect("written");
+        }
+    }
+    evidence.write_object(&mut object, &stream.finish()).expect("written");
+    evidence.finish_object(object).expect("finished");
+    evidence.finish().expect("finished");
+    core.shutdown().await;
+    received
+}

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use pintle_check::cel::{Worker, WorkerConfig};
@@ -160,5 +161,43 @@ fn a_disk_that_runs_full_anywhere_changes_no_outcome() {
         let run = checked(&fs);
         assert_eq!(outcomes(&run), outcomes(&good), "full after {eighth} eighths");
         assert_eq!(run.report.recording_faults.len(), 1, "{:?}", run.report.recording_faults);
+    }
+}
+
+/// Inv-9 with the real binary on a real file system that is full: the verdict and the exit code stay, and the report says
+/// that not all was recorded.
+#[test]
+fn a_file_system_without_room_changes_no_verdict() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for name in ["state", "tmp"] {
+        std::fs::create_dir(dir.path().join(name)).expect("a directory");
+    }
+    // In a mount namespace of its own: nothing has to be undone, and no privilege is needed where users may have one.
+    let mounted = |options: &str, program: &[&str]| {
+        let script = format!("mount -t tmpfs -o {options} none \"$PINTLE_HOME\" && exec \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]).args(program);
+        command.env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin").env("PINTLE_HOME", dir.path().join("state"));
+        command.env("TMPDIR", dir.path().join("tmp")).current_dir(dir.path().join("tmp")).stdin(Stdio::null());
+        command.output()
+    };
+    if !mounted("size=8k", &["true"]).is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: no file system can be mounted here");
+        return;
+    }
+    for options in ["size=4k", "size=8k", "size=16k", "nr_inodes=1", "nr_inodes=4"] {
+        let check = [PINTLE, "check", "--case", "basics", "--format", "json", "--", PINTLE, "mock", "agent"];
+        let output = mounted(options, &check).expect("it runs");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{options}: {stderr}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+        assert_eq!(report["verdict"], "conformant", "{options}");
+        let faults = report["recording_faults"].as_array().cloned().unwrap_or_default();
+        assert!(!faults.is_empty(), "{options}: the failure to record is told");
+        assert!(faults[0].as_str().is_some_and(|text| text.contains("No space left")), "{options}: {faults:?}");
+        let human = [PINTLE, "check", "--case", "basics", "--", PINTLE, "mock", "agent"];
+        let output = mounted(options, &human).expect("it runs");
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(stdout.contains("No space left"), "{options}: people are told too: {stdout}");
     }
 }

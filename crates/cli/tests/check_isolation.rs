@@ -166,3 +166,79 @@ fn a_driver_that_is_not_the_file_that_it_should_be_is_not_used() {
     let output = user.check(&["--driver", &driver, "--driver-artifact", PINTLE], &[PINTLE, "mock", "agent"]);
     assert_eq!(code(&output), Some(0), "{}", text(&output));
 }
+
+/// What the agent of [`the_recorder_is_an_isolated_agents_only_way_out`] says of itself is this test's own doing: it runs
+/// again, as a child of the driver, and answers `initialize` with what it found. The last argument is where to connect to.
+#[test]
+fn agent_that_tries_to_get_out() {
+    use std::io::{BufRead, Read, Write};
+    use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
+
+    let Some(socket) = std::env::var_os("PINTLE_RECORDER") else { return };
+    let to = std::env::args().next_back().expect("where to");
+    let connect = |to: &str| {
+        let mut stream = UnixStream::connect(&socket).expect("the recorder");
+        write!(stream, "CONNECT {to} HTTP/1.1\r\n\r\n").expect("a request");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("an answer");
+            head.push(byte[0]);
+        }
+        (stream, String::from_utf8(head).expect("text")[9..12].to_owned())
+    };
+    let direct = if TcpStream::connect(&to).is_ok() { "open" } else { "closed" };
+    let (mut stream, listed) = connect(&to);
+    stream.write_all(SAID.as_bytes()).expect("text");
+    stream.shutdown(std::net::Shutdown::Write).expect("an end");
+    let mut echo = String::new();
+    stream.read_to_string(&mut echo).expect("text");
+    let echo = if echo == SAID { "echoed" } else { "lost" };
+    let (_, other) = connect("example.com:443");
+    let found = format!("{direct} {listed} {echo} {other}");
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let request: Value = serde_json::from_str(&line).expect("JSON");
+        let result = serde_json::json!({"protocolVersion": 1, "agentInfo": {"name": found, "version": "1"}});
+        let reply = serde_json::json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+        writeln!(std::io::stdout(), "\n{reply}").expect("stdout");
+    }
+}
+
+const SAID: &str = "hello with sk-a-secret-of-this-test-1234";
+
+/// Section 4, network `recorder`: no network but Core's proxy, which connects to what is listed and keeps what was said,
+/// without secrets.
+#[test]
+fn the_recorder_is_an_isolated_agents_only_way_out() {
+    use std::io::{Read, Write};
+
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a server");
+    let to = server.local_addr().expect("its address").to_string();
+    std::thread::spawn(move || {
+        for mut stream in server.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                let _ = stream.read_to_end(&mut text).and_then(|_| stream.write_all(&text));
+            });
+        }
+    });
+    let user = User::new();
+    let this = std::env::current_exe().expect("this test");
+    let this = this.to_str().expect("UTF-8");
+    let agent = [this, "--nocapture", "--exact", "agent_that_tries_to_get_out", to.as_str()];
+    let isolate = format!("--isolate-agent=recorder:{to}");
+    let output = user.check(&[&isolate, "--secret", "KEY=sk-a-secret-of-this-test-1234"], &agent);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report["agent"]["info"]["name"], "closed 200 echoed 403", "{}", text(&output));
+
+    let driver = user.records("driver").remove(0);
+    assert!(driver["permissions"].to_string().contains("recorder-socket"), "{driver}");
+    let network = user.records("network");
+    let went = |record: &Value| record["to"] == to.as_str() && record["sent_bytes"] == SAID.len();
+    let went = network.iter().find(|record| went(record)).expect("the exchange is kept");
+    assert_eq!(went["received_bytes"], SAID.len());
+    assert!(went["sent"]["text"].as_str().is_some_and(|text| text.starts_with("hello with ")), "{went}");
+    assert!(!serde_json::to_string(&network).expect("JSON").contains("sk-a-secret"), "{network:?}");
+    assert!(network.iter().any(|record| record["to"] == "example.com:443" && record["refused"] == "not_allowed"));
+}

@@ -30,9 +30,10 @@ pub const ERROR_KIND: &str = "driver.error";
 /// Without these no scenario can be carried out.
 const NEEDED: [&str; 3] = [Permission::EPHEMERAL_INPUT, Permission::TARGET_EXEC, Permission::TARGET_ENVIRONMENT];
 /// With these it is done better.
-const WANTED: [&str; 5] = [
+const WANTED: [&str; 6] = [
     Permission::TARGET_HOME,
     Permission::TARGET_ONLY_NETWORK,
+    Permission::RECORDER_SOCKET,
     Permission::TEMPORARY_HOME,
     Permission::BOUNDED_STDERR,
     Permission::COMPANION_STREAM,

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use pintle_sdk::driver::{
-    Artifact, BudgetReport, CancelCause, Core, CoreError, DriverLaunch, DriverRules, HelloResult, Invoke, Observed,
-    Permission, Plan as Preparation, Run, StartError, TerminalStatus,
+    Artifact, BudgetReport, CancelCause, Core, CoreError, DriverLaunch, DriverRules, Exchange, HelloResult, Invoke,
+    Observed, Permission, Plan as Preparation, RECORDER_VARIABLE, RecorderConfig, Run, StartError, TerminalStatus,
 };
 use pintle_sdk::process::{Applied, Captured, Isolation};
 use pintle_wire::{Digest, InstanceId, to_canonical};
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::Job;
-use super::request::CheckRequest;
+use super::request::{AgentNetwork, CheckRequest};
 use crate::driver::{ERROR_KIND, SCENARIO_OPERATION};
 use crate::json::read_own;
 use crate::judge::Fault;
@@ -34,6 +34,8 @@ const GRANTED: [&str; 6] = [
     Permission::BOUNDED_STDERR,
     Permission::COMPANION_STREAM,
 ];
+/// Bytes of each connection through the recorder, and direction, that are kept.
+const EXCHANGE_KEPT_BYTES: usize = 16 * 1024;
 /// Most bytes of a driver's standard error that a message quotes.
 const QUOTED_STDERR_BYTES: usize = 1024;
 
@@ -48,6 +50,8 @@ pub(super) enum Event {
     Observation { job: usize, sequence: u64, kind: Box<str>, monotonic_ns: u64, payload: Option<String> },
     /// Bytes of a companion stream.
     Data { job: usize, stream_id: Box<str>, bytes: Bytes, is_final: bool },
+    /// What went through a driver's recorder, before it ended.
+    Network(Vec<Exchange>),
     /// A driver is gone; what it used.
     DriverEnded(Box<BudgetReport>),
     /// A scenario is over.
@@ -159,12 +163,14 @@ pub(super) async fn work(work: Arc<Work>) -> Result<(), Deaf> {
         if matches!(end, End::Broken { .. })
             && let Some(core) = core.take()
         {
+            work.tell_network(&core).await?;
             let ended = core.kill().await;
             work.tell(Event::DriverEnded(Box::new(ended.budget))).await?;
         }
         work.tell(Event::Ended { job, end }).await?;
     }
     if let Some(core) = core {
+        work.tell_network(&core).await?;
         let ended = core.shutdown().await;
         work.tell(Event::DriverEnded(Box::new(ended.budget))).await?;
     }
@@ -184,6 +190,12 @@ impl Work {
         self.events.send(event).await.map_err(|_| Deaf)
     }
 
+    /// Every agent of this driver has ended, and its connections with it.
+    async fn tell_network(&self, core: &Core) -> Result<(), Deaf> {
+        let exchanges = core.recorded();
+        if exchanges.is_empty() { Ok(()) } else { self.tell(Event::Network(exchanges)).await }
+    }
+
     async fn start(&self) -> Result<(Core, DriverFacts), (Fault, String)> {
         let driver = &self.request.driver;
         let mut launch = DriverLaunch::new(
@@ -200,6 +212,7 @@ impl Work {
         }
         launch.artifact = Some(self.artifact.clone());
         launch.rules = self.rules();
+        launch.recorder = self.recorder();
         let grants = launch.rules.grants.clone();
         launch.session.verify_summary = true;
         let mut core = tokio::select! {
@@ -238,14 +251,25 @@ impl Work {
             return rules;
         };
         rules.confine_target = true;
-        if !isolation.ports.is_empty() {
-            rules.grants.push(Permission::from(Permission::TARGET_ONLY_NETWORK));
-            rules.ports.clone_from(&isolation.ports);
+        match &isolation.network {
+            AgentNetwork::None => {}
+            AgentNetwork::Ports(ports) => {
+                rules.grants.push(Permission::from(Permission::TARGET_ONLY_NETWORK));
+                rules.ports.clone_from(ports);
+            }
+            AgentNetwork::Recorder(_) => rules.grants.push(Permission::from(Permission::RECORDER_SOCKET)),
         }
         rules.read.clone_from(&isolation.read);
         rules.read.push(self.request.agent.cwd.clone());
         rules.write.push(self.request.agent.session_cwd.clone().unwrap_or_else(|| self.request.scratch.join(SESSIONS)));
         rules
+    }
+
+    fn recorder(&self) -> Option<RecorderConfig> {
+        let AgentNetwork::Recorder(allow) = &self.request.agent.isolation.as_ref()?.network else { return None };
+        let mut config = RecorderConfig::new(allow.clone());
+        config.kept_bytes = EXCHANGE_KEPT_BYTES;
+        Some(config)
     }
 
     /// Why a driver that was started is not isolated as the user insists on.
@@ -273,6 +297,10 @@ impl Work {
             for (name, folder) in [("HOME", "home"), ("TMPDIR", "tmp")] {
                 let path = core.work_dir().join(folder).to_string_lossy().into_owned();
                 input.agent.env.insert(name.to_owned(), path);
+            }
+            if let Some(socket) = core.recorder_socket() {
+                let path = socket.to_string_lossy().into_owned();
+                input.agent.env.insert(RECORDER_VARIABLE.to_owned(), path);
             }
         }
         let input = match to_canonical(&input) {
@@ -408,7 +436,11 @@ fn start_failure(error: &StartError) -> (Fault, String) {
 fn fault_of(error: &CoreError) -> Fault {
     match error {
         error if error.is_drivers() => Fault::Driver,
-        CoreError::Spawn(_) | CoreError::Work { .. } | CoreError::Files(_) | CoreError::Pipe(_) => Fault::Environment,
+        CoreError::Recorder(_)
+        | CoreError::Spawn(_)
+        | CoreError::Work { .. }
+        | CoreError::Files(_)
+        | CoreError::Pipe(_) => Fault::Environment,
         _ => Fault::Harness,
     }
 }

@@ -27,6 +27,8 @@ pub mod kind {
     pub const OBSERVATION: &str = "observation";
     /// [`StreamRecord`](super::StreamRecord): a companion stream is whole.
     pub const STREAM: &str = "stream";
+    /// `NetworkRecord`: a connection through the recorder, or a request for one.
+    pub const NETWORK: &str = "network";
     /// [`DriverEndRecord`](super::DriverEndRecord): a driver is gone.
     pub const DRIVER_END: &str = "driver.end";
     /// [`EndRecord`](super::EndRecord): a scenario is over.
@@ -104,6 +106,34 @@ pub struct DriverRecord {
     /// What it was kept from, and how far the system enforced that.
     #[serde(default)]
     pub isolation: Applied,
+}
+
+/// What went through the recorder for one request of an isolated agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct NetworkRecord {
+    /// `host:port` as the agent wrote it; empty where it wrote something else.
+    pub to: String,
+    /// Why it was refused, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<&'static str>,
+    /// Bytes from the agent.
+    pub sent_bytes: u64,
+    /// The first of them.
+    pub sent: Head,
+    /// Bytes to the agent.
+    pub received_bytes: u64,
+    /// The first of them.
+    pub received: Head,
+}
+
+/// The first bytes of one direction, with secrets replaced: text where they are UTF-8, else base64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Head {
+    /// They are UTF-8.
+    Text(String),
+    /// They are not.
+    Base64(String),
 }
 
 /// A driver that is gone.

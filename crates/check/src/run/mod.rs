@@ -38,7 +38,9 @@ pub use evidence::{
     PLAN_SCHEMA, PackFacts, StartRecord, StreamRecord, kind,
 };
 pub use progress::Progress;
-pub use request::{AgentIsolation, AgentUnderTest, CheckRequest, DriverCommand, MAX_JOBS, Secrets, Waits};
+pub use request::{
+    AgentIsolation, AgentNetwork, AgentUnderTest, CheckRequest, DriverCommand, MAX_JOBS, Secrets, Waits,
+};
 pub use stored::{StoredCheck, StoredError};
 
 use crate::cel::Worker;

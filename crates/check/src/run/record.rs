@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use pintle_sdk::driver::{Exchange, Refusal};
 use pintle_store::evidence::{EvidenceError, EvidenceRun};
 use pintle_store::sanitise::{PieceRedactor, Redactions};
 use pintle_store::{Sanitised, Sanitiser};
@@ -19,7 +20,8 @@ use tokio::sync::mpsc;
 
 use super::drive::{DriverFacts, End, Event, INTERRUPTED};
 use super::evidence::{
-    DriverEndRecord, DriverRecord, EndKind, EndRecord, ObservationRecord, StartRecord, StreamRecord, kind,
+    DriverEndRecord, DriverRecord, EndKind, EndRecord, Head, NetworkRecord, ObservationRecord, StartRecord,
+    StreamRecord, kind,
 };
 use super::plan::Job;
 use super::progress::Progress;
@@ -98,6 +100,7 @@ impl Recorder {
                     self.driver(&facts);
                     recorded.driver.get_or_insert(*facts);
                 }
+                Event::Network(exchanges) => exchanges.iter().for_each(|exchange| self.network(exchange)),
                 Event::DriverEnded(budget) => {
                     self.append(kind::DRIVER_END, &DriverEndRecord { budget: *budget });
                 }
@@ -171,6 +174,28 @@ impl Recorder {
             isolation: facts.applied.clone(),
         };
         self.append(kind::DRIVER, &record);
+    }
+
+    fn network(&mut self, exchange: &Exchange) {
+        let record = NetworkRecord {
+            to: exchange.to.clone(),
+            refused: exchange.refused.map(Refusal::as_str),
+            sent_bytes: exchange.sent_bytes,
+            sent: self.head(&exchange.sent),
+            received_bytes: exchange.received_bytes,
+            received: self.head(&exchange.received),
+        };
+        self.append(kind::NETWORK, &record);
+    }
+
+    /// Secrets are looked for before the bytes are encoded, in which they would not be found.
+    fn head(&mut self, bytes: &[u8]) -> Head {
+        let kept = self.sanitiser.text(bytes, usize::MAX);
+        self.redactions.add(kept.redactions());
+        match std::str::from_utf8(kept.bytes()) {
+            Ok(text) => Head::Text(text.to_owned()),
+            Err(_) => Head::Base64(STANDARD.encode(kept.bytes())),
+        }
     }
 
     /// Keeps an observation, and gives back what a trace may see of it.

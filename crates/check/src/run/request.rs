@@ -61,10 +61,23 @@ pub struct AgentUnderTest {
 /// An agent that is kept from the same things as its driver, with a private HOME and TMPDIR.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentIsolation {
-    /// TCP ports that it may connect to, at any address; without any, it has no network.
-    pub ports: Vec<u16>,
+    /// Whom it may talk to.
+    pub network: AgentNetwork,
     /// Paths that it may read and run, beside the system's: its own program.
     pub read: Vec<PathBuf>,
+}
+
+/// Whom an isolated agent may talk to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AgentNetwork {
+    /// Nobody.
+    #[default]
+    None,
+    /// Whoever listens on these TCP ports, at any address.
+    Ports(Vec<u16>),
+    /// Nobody but the recorder, a proxy on a Unix socket that connects to these hosts and ports only, and whose exchanges
+    /// stand in the evidence. The variable `PINTLE_RECORDER` names the socket.
+    Recorder(Vec<(String, u16)>),
 }
 
 impl fmt::Debug for AgentUnderTest {

@@ -1,7 +1,7 @@
 //! Core's side: starts a driver and speaks to it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pintle_driver::{
@@ -24,6 +24,9 @@ use crate::process::{Applied, Captured, Isolation, Ladder, Launch, Outcome, Proc
 
 /// The driver's descriptor of its first input in memory; the companion stream comes before it.
 const FIRST_MEMORY_INPUT: usize = 4;
+
+/// The recorder's socket in the work directory.
+const RECORDER_SOCKET: &str = "recorder.sock";
 
 /// Standard error is charged when there are so many more bytes of it.
 const STDERR_STEP_BYTES: u64 = 256 << 10;
@@ -97,7 +100,7 @@ impl Core {
         work.describe(&mut env);
         let recorder = match launch.recorder.take().filter(|_| launch.rules.grants(Permission::RECORDER_SOCKET)) {
             Some(config) => {
-                let path = work.path().join("recorder.sock");
+                let path = work.path().join(RECORDER_SOCKET);
                 env.set(RECORDER_VARIABLE, &path);
                 Some(Recorder::listen(&path, config).map_err(CoreError::Recorder)?)
             }
@@ -194,6 +197,11 @@ impl Core {
     /// What went through the recorder so far; empty where there is none. What was said is as it was: sanitise it.
     pub fn recorded(&self) -> Vec<Exchange> {
         self.recorder.as_ref().map(Recorder::exchanges).unwrap_or_default()
+    }
+
+    /// The path of the recorder's socket, for who is to use it beside the driver; `None` where there is no recorder.
+    pub fn recorder_socket(&self) -> Option<PathBuf> {
+        self.recorder.as_ref().map(|_| self.work.path().join(RECORDER_SOCKET))
     }
 
     /// The driver's process id.

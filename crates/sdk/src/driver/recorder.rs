@@ -101,6 +101,17 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Its name in evidence: snake case, stable.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::NotAllowed => "not_allowed",
+            Self::Address => "address",
+            Self::Unreachable => "unreachable",
+            Self::TooMany => "too_many",
+        }
+    }
+
     const fn status(self) -> &'static str {
         match self {
             Self::Malformed => "400 Bad Request",

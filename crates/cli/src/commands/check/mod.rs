@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use pintle_check::judge::FailOn;
-use pintle_check::run::{CheckError, EvidencePlace, check};
+use pintle_check::run::{AgentNetwork, CheckError, EvidencePlace, check};
 use pintle_store::RealFs;
 use pintle_store::evidence::{KeepLimits, Places, gc};
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "FILE", requires = "driver")]
     driver_artifact: Option<PathBuf>,
     /// Keep the agent from all but the system's files, its own program, the working directory and a private HOME, and from
-    /// the network: `none`, or `ports:N,..` for TCP to these ports.
+    /// the network: `none`, `ports:N,..` for TCP to these ports, or `recorder:HOST:PORT,..` for a proxy on the Unix socket
+    /// that PINTLE_RECORDER names, which connects to these and keeps what was said.
     #[arg(
         long,
         value_name = "NETWORK",
@@ -55,7 +56,7 @@ pub(crate) struct CheckArgs {
         default_missing_value = "none",
         value_parser = network
     )]
-    isolate_agent: Option<Ports>,
+    isolate_agent: Option<AgentNetwork>,
     /// Check nothing if any part of the isolation cannot be enforced here. Without --isolate-agent that is always so: an
     /// agent that is as free as you are makes its driver so.
     #[arg(long)]
@@ -240,20 +241,28 @@ pub(crate) fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Ports that an isolated agent may connect to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Ports(Vec<u16>);
-
-fn network(text: &str) -> Result<Ports, String> {
+fn network(text: &str) -> Result<AgentNetwork, String> {
     if text == "none" {
-        return Ok(Ports::default());
+        return Ok(AgentNetwork::None);
     }
-    let ports =
-        text.strip_prefix("ports:").map(|ports| ports.split(',').map(str::parse).collect::<Result<Vec<u16>, _>>());
-    match ports {
-        Some(Ok(ports)) if !ports.contains(&0) => Ok(Ports(ports)),
-        _ => Err("it is neither `none` nor `ports:N,..`".to_owned()),
+    if text == "recorder" {
+        return Ok(AgentNetwork::Recorder(Vec::new()));
     }
+    let port = |text: &str| text.parse().ok().filter(|port| *port != 0);
+    let parsed = if let Some(ports) = text.strip_prefix("ports:") {
+        ports.split(',').map(port).collect::<Option<_>>().map(AgentNetwork::Ports)
+    } else {
+        let host_and_port = |text: &str| {
+            let (host, at) = text.rsplit_once(':')?;
+            let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+            let host = bare.unwrap_or(host);
+            let well_formed = !host.is_empty() && (bare.is_some() || !host.contains(':'));
+            Some((host.to_owned(), port(at)?)).filter(|_| well_formed)
+        };
+        let hosts = text.strip_prefix("recorder:");
+        hosts.and_then(|hosts| hosts.split(',').map(host_and_port).collect::<Option<_>>()).map(AgentNetwork::Recorder)
+    };
+    parsed.ok_or_else(|| "it is neither `none` nor `ports:N,..` nor `recorder:HOST:PORT,..`".to_owned())
 }
 
 #[cfg(test)]
@@ -261,10 +270,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_is_none_or_ports() {
-        assert_eq!(network("none"), Ok(Ports(Vec::new())));
-        assert_eq!(network("ports:443,8080"), Ok(Ports(vec![443, 8080])));
-        for bad in ["", "ports:", "ports:x", "ports:0", "ports:443,", "ports:65536", "all"] {
+    fn a_network_is_none_or_ports_or_the_recorder() {
+        assert_eq!(network("none"), Ok(AgentNetwork::None));
+        assert_eq!(network("ports:443,8080"), Ok(AgentNetwork::Ports(vec![443, 8080])));
+        assert_eq!(network("recorder"), Ok(AgentNetwork::Recorder(Vec::new())));
+        let hosts = vec![("example.com".to_owned(), 443), ("::1".to_owned(), 80)];
+        assert_eq!(network("recorder:example.com:443,[::1]:80"), Ok(AgentNetwork::Recorder(hosts)));
+        let bad = ["", "ports:", "ports:x", "ports:0", "ports:443,", "ports:65536", "all"];
+        for bad in
+            bad.into_iter().chain(["recorder:", "recorder:a", "recorder::443", "recorder:a:0", "recorder:::1:80"])
+        {
             assert!(network(bad).is_err(), "{bad}");
         }
     }

@@ -124,8 +124,8 @@ pub(super) fn build(
     let (env, mut canaries) = environment(config.env.iter().chain(&args.env))?;
     canaries.extend(secrets(&args.secrets)?);
     let session_cwd = args.cwd.as_ref().map(|path| directory(path)).transpose()?;
-    let isolation = args.isolate_agent.as_ref().map(|ports| AgentIsolation {
-        ports: ports.0.clone(),
+    let isolation = args.isolate_agent.as_ref().map(|network| AgentIsolation {
+        network: network.clone(),
         read: program_files(&argv, &cwd, env.get("PATH").map(String::as_str)),
     });
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

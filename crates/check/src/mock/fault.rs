@@ -95,6 +95,37 @@ faults! {
     DeleteError "delete-error" "Cannot delete a session although it says so." ["ACP-DELETE-001"];
     IgnoresEof "ignores-eof" "Stays when its standard input is closed." ["ACP-SHUTDOWN-001"];
     LeavesChild "leaves-child" "Leaves a process behind." ["ACP-SHUTDOWN-501"];
+    InfoNoVersion "info-no-version" "Tells its name and no version." ["ACP-INIT-004"];
+    CapabilityText "capability-text" "Advertises a capability by a word where true belongs." ["ACP-INIT-501"];
+    AuthSameId "auth-same-id" "Offers two ways to log in under one id." ["ACP-AUTH-001"];
+    LateUpdate "late-update" "Goes on sending after it has answered." ["ACP-PROMPT-501"];
+    TerminalKept "terminal-kept" "Never releases a terminal." ["ACP-CLIENT-503"];
+    EarlyCancelIgnored "early-cancel-ignored" "Ends a turn normally that was cancelled before its first update." ["ACP-CANCEL-507"];
+    IdleCancelKept "idle-cancel-kept" "Cancels the next prompt for a cancel that came while nothing ran." ["ACP-CANCEL-505"];
+    RefusesLink "refuses-link" "Refuses links to resources." ["ACP-PROMPT-003"];
+    RefusesMeta "refuses-meta" "Refuses what carries _meta." ["ACP-META-001"];
+    Utf8Fatal "utf8-fatal" "Loses the request behind a line that is not UTF-8." ["ACP-TRANSPORT-510"];
+    GarbageFatal "garbage-fatal" "Loses the request behind a line that is not JSON." ["ACP-TRANSPORT-507", "ACP-TRANSPORT-513"];
+    BlankFatal "blank-fatal" "Loses the request behind a blank line." ["ACP-TRANSPORT-508"];
+    EnvelopeFatal "envelope-fatal" "Loses the request behind an object that is no message." ["ACP-TRANSPORT-509"];
+    BadIdFatal "bad-id-fatal" "Loses the request behind one that is malformed." ["ACP-JSONRPC-506"];
+    BatchFatal "batch-fatal" "Loses the request behind a batch." ["ACP-BATCH-501"];
+    StrayFatal "stray-fatal" "Loses the request behind an answer that nobody asked for." ["ACP-JSONRPC-503"];
+    LongLineLost "long-line-lost" "Loses lines of more than 100 kB." ["ACP-TRANSPORT-511"];
+    HugeLineLost "huge-line-lost" "Loses lines of more than 500 kB." ["ACP-TRANSPORT-512"];
+    BigIdRounded "big-id-rounded" "Rounds the ids that a double cannot hold." ["ACP-JSONRPC-502"];
+    UnknownMethodCode "unknown-method-code" "Answers an unknown method with an internal error." ["ACP-JSONRPC-004"];
+    ExtCode "ext-code" "Answers an unknown underscore method with an internal error." ["ACP-EXT-501"];
+    DuplicateName "duplicate-name" "Writes a member twice." ["ACP-TRANSPORT-503"];
+    LoneSurrogate "lone-surrogate" "Cuts a character in the middle of its escape." ["ACP-TRANSPORT-505"];
+    ErrorLines "error-lines" "Puts a stack trace into the message of an error." ["ACP-ERROR-001"];
+    ToolCallUnannounced "tool-call-unannounced" "Updates tool calls that it never announced." ["ACP-PROMPT-504"];
+    ToolStatusUnknown "tool-status-unknown" "Gives tool calls a status that the protocol does not have." ["ACP-PROMPT-506"];
+    PermissionSameId "permission-same-id" "Gives two options of a question the same id." ["ACP-PERM-502"];
+    RefusedCompletes "refused-completes" "Completes what was refused." ["ACP-PERM-507"];
+    PermissionBlocks "permission-blocks" "Opens no session while a question is open." ["ACP-PERM-508", "ACP-PROMPT-002"];
+    CloseLosesTurn "close-loses-turn" "Never answers the prompt of a session that was closed." ["ACP-CLOSE-002"];
+    DeleteTwiceError "delete-twice-error" "Refuses to delete a session that is gone." ["ACP-DELETE-002"];
 }
 
 impl Fault {

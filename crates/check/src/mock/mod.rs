@@ -6,6 +6,7 @@
 
 mod agent;
 mod command;
+mod ears;
 mod fault;
 mod scenes;
 mod settings;

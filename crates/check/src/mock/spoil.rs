@@ -8,6 +8,7 @@ use pintle_sdk::transport::{Direction, Verdict};
 use pintle_wire::{Profile, ScanLimits, scan};
 use serde_json::{Value, json};
 
+use super::ears::Ears;
 use super::fault::Fault;
 
 /// How long an agent that exits early still has for the lines that it wrote.
@@ -33,6 +34,13 @@ pub(super) struct Spoiler {
     held: Vec<u8>,
     begun: bool,
     wedged: bool,
+    ears: Ears,
+    /// Sessions that were cancelled before the first update of their turn.
+    cancelled_early: HashSet<String>,
+    /// Sessions that were cancelled while nothing ran.
+    cancelled_idle: HashSet<String>,
+    closed: HashSet<String>,
+    deleted: HashSet<String>,
     own: u64,
 }
 
@@ -59,13 +67,27 @@ impl Spoiler {
             held: Vec::new(),
             begun: false,
             wedged: false,
+            ears: Ears::new(fault),
+            cancelled_early: HashSet::new(),
+            cancelled_idle: HashSet::new(),
+            closed: HashSet::new(),
+            deleted: HashSet::new(),
             own: 0,
         }
     }
 
     pub(super) fn judge(&mut self, direction: Direction, line: &[u8]) -> Verdict {
-        let Ok(text) = scan(line, Profile::Acp, ScanLimits::ACP) else { return Verdict::Pass };
-        let Ok(message) = text.decode::<Value>() else { return Verdict::Pass };
+        let message = scan(line, Profile::Acp, ScanLimits::ACP).ok().and_then(|text| text.decode::<Value>().ok());
+        if direction == Direction::In {
+            let expected = message.as_ref().and_then(|message| message.get("id")).is_some_and(|id| {
+                let id = id.to_string();
+                self.calls.contains_key(&id) || id.contains(OWN_ID)
+            });
+            if !self.ears.hear(line, message.as_ref(), expected) {
+                return nothing();
+            }
+        }
+        let Some(message) = message else { return Verdict::Pass };
         match direction {
             Direction::In => self.incoming(message),
             Direction::Out => self.outgoing(message),
@@ -93,6 +115,9 @@ impl Spoiler {
         }
         if self.wedged && (method == "session/prompt" || self.fault == Fault::ExtNotificationFatal) {
             return nothing();
+        }
+        if let (Fault::CloseLosesTurn, "session/close", Some(session)) = (self.fault, method, &session) {
+            self.closed.insert(session.clone());
         }
         let params = message.get("params").cloned().unwrap_or(Value::Null);
         self.asked.insert(id, Asked { method: method.to_owned(), session, params, updates: 0 });
@@ -145,6 +170,11 @@ impl Spoiler {
                 }
             }
             _ => {}
+        }
+        if early {
+            self.cancelled_early.insert(session.clone());
+        } else if !runs {
+            self.cancelled_idle.insert(session.clone());
         }
         if self.calls.values().any(|method| method == "session/request_permission") {
             self.cancelled_asking.insert(session.clone());
@@ -202,6 +232,11 @@ impl Spoiler {
             Fault::PermissionBadKind if method == "session/request_permission" => {
                 message["params"]["options"][0]["kind"] = json!("allow_perhaps");
             }
+            Fault::PermissionSameId if method == "session/request_permission" => {
+                message["params"]["options"][1]["optionId"] = message["params"]["options"][0]["optionId"].clone();
+            }
+            // The client answers it, and the agent takes that for the answer to its release.
+            Fault::TerminalKept if method == "terminal/release" => message["method"] = json!("terminal/output"),
             Fault::TerminalAfterRelease if method == "terminal/release" => {
                 let more = self.made_up("terminal/output", message["params"].clone());
                 return Verdict::Replace([bytes(&message), bytes(&more)].concat());
@@ -232,6 +267,20 @@ impl Spoiler {
             }
             Fault::ToolCallNoId if kind.starts_with("tool_call") => {
                 update.as_object_mut().map(|members| members.remove("toolCallId"));
+            }
+            Fault::ToolCallUnannounced if kind == "tool_call" => return nothing(),
+            Fault::ToolStatusUnknown if update.get("status").is_some() => update["status"] = json!("done"),
+            Fault::RefusedCompletes if update["status"] == json!("failed") => update["status"] = json!("completed"),
+            Fault::DuplicateName if first => {
+                let text = message.to_string();
+                let twice = text.strip_prefix('{').map(|rest| format!("{{\"jsonrpc\":\"2.0\",{rest}\n"));
+                return twice.map_or(Verdict::Pass, |twice| Verdict::Replace(twice.into_bytes()));
+            }
+            Fault::LoneSurrogate if chunk && first => {
+                update["content"]["text"] = json!("@half@");
+                return Verdict::Replace(
+                    String::from_utf8_lossy(&bytes(&message)).replace("@half@", "\\ud83d").into_bytes(),
+                );
             }
             Fault::PlanNotAList if kind == "plan" => update["entries"] = json!("later"),
             Fault::CrossTalk if chunk => {
@@ -293,9 +342,24 @@ impl Spoiler {
         if self.fault == Fault::ExtUnanswered && asked.method.starts_with('_') {
             return nothing();
         }
-        if message.get("result").is_none() {
-            // What the agent refuses, it refuses right.
-            return Verdict::Pass;
+        if self.fault == Fault::BigIdRounded
+            && let Some(number) = message["id"].as_i64()
+            && number.unsigned_abs() > 1 << 53
+        {
+            message["id"] = json!(number as f64 as i64);
+            return line(&message);
+        }
+        if let Some(error) = message.get_mut("error") {
+            let unknown = error["code"] == json!(-32601);
+            let extension = asked.method.starts_with('_');
+            match self.fault {
+                Fault::ErrorLines => error["message"] = json!("it went wrong\n  at main"),
+                Fault::UnknownMethodCode if unknown && !extension => error["code"] = json!(-32603),
+                Fault::ExtCode if unknown && extension => error["code"] = json!(-32603),
+                // What the agent refuses, it refuses right.
+                _ => return Verdict::Pass,
+            }
+            return line(&message);
         }
         match asked.method.as_str() {
             "initialize" => self.reply_to_initialize(message),
@@ -313,6 +377,12 @@ impl Spoiler {
                     | (Fault::CloseError, "session/close")
                     | (Fault::DeleteError, "session/delete")
                     | (Fault::ModeError, "session/set_mode") => fail(&mut message),
+                    (Fault::DeleteTwiceError, "session/delete") => {
+                        if self.deleted.insert(asked.session.clone().unwrap_or_default()) {
+                            return Verdict::Pass;
+                        }
+                        fail(&mut message);
+                    }
                     (Fault::ListNoList, "session/list") => message["result"]["sessions"] = json!({}),
                     (Fault::ConfigPartial, "session/set_config_option") => {
                         message["result"]["configOptions"] = json!([]);
@@ -332,6 +402,17 @@ impl Spoiler {
         match self.fault {
             Fault::InitError => fail(&mut message),
             Fault::VersionWrong if self.version == json!(1) => message["result"]["protocolVersion"] = json!(2),
+            Fault::InfoNoVersion => message["result"]["agentInfo"] = json!({ "name": "nameless" }),
+            Fault::CapabilityText => {
+                message["result"]["agentCapabilities"]["mcpCapabilities"] = json!({ "http": "yes" });
+            }
+            Fault::AuthSameId => {
+                if let Some(methods) = message["result"]["authMethods"].as_array_mut()
+                    && let Some(first) = methods.first().cloned()
+                {
+                    methods.push(first);
+                }
+            }
             Fault::VersionEcho => message["result"]["protocolVersion"] = self.version.clone(),
             Fault::VersionString => message["result"]["protocolVersion"] = json!("1"),
             Fault::TerminalAuth => {
@@ -347,6 +428,10 @@ impl Spoiler {
 
     fn reply_to_new(&mut self, asked: &Asked, mut message: Value) -> Verdict {
         self.sessions.extend(text(&message, "/result/sessionId"));
+        let asking = self.calls.values().any(|method| method == "session/request_permission");
+        if self.fault == Fault::PermissionBlocks && asking {
+            return nothing();
+        }
         let result = &mut message["result"];
         match self.fault {
             Fault::SessionError => fail(&mut message),
@@ -371,6 +456,8 @@ impl Spoiler {
         let cancelled = text(&message, "/result/stopReason").as_deref() == Some("cancelled");
         let was_cancelled = self.cancelled.remove(&session) && cancelled;
         let asked_then = self.cancelled_asking.remove(&session);
+        let early = self.cancelled_early.remove(&session);
+        let idle = self.cancelled_idle.remove(&session);
         let has = |kind: &str| {
             let blocks = asked.params.get("prompt").and_then(Value::as_array);
             blocks.is_some_and(|blocks| blocks.iter().any(|block| block["type"] == json!(kind)))
@@ -399,6 +486,15 @@ impl Spoiler {
             Fault::PermissionCancelEnds if was_cancelled && asked_then => {
                 message["result"]["stopReason"] = json!("end_turn");
             }
+            Fault::EarlyCancelIgnored if early && cancelled => message["result"]["stopReason"] = json!("end_turn"),
+            Fault::IdleCancelKept if idle => message["result"]["stopReason"] = json!("cancelled"),
+            Fault::CloseLosesTurn if self.closed.contains(&session) => return nothing(),
+            Fault::LateUpdate if !cancelled => {
+                let late = chunk(&session, "one more word");
+                return Verdict::Replace([bytes(&message), bytes(&late)].concat());
+            }
+            Fault::RefusesLink if has("resource_link") => fail(&mut message),
+            Fault::RefusesMeta if asked.params.get("_meta").is_some() => fail(&mut message),
             Fault::RefusesImage if has("image") => fail(&mut message),
             Fault::RefusesAudio if has("audio") => fail(&mut message),
             Fault::RefusesEmbedded if has("resource") => fail(&mut message),

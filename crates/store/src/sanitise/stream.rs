@@ -140,9 +140,10 @@ impl<'a> StreamRedactor<'a> {
         self.buffer.drain(..cut - self.held);
     }
 
-    /// What was replaced may have put a secret together: then nothing of the piece is kept.
+    /// What was replaced may have put a secret together: then nothing of the piece is kept. Where nothing was replaced, the
+    /// piece is a part of what was looked through already.
     fn piece(&mut self, mut out: Vec<u8>) -> Sanitised {
-        if !self.sanitiser.canaries.find(&out).is_empty() {
+        if !self.redactions.is_empty() && !self.sanitiser.canaries.find(&out).is_empty() {
             self.redactions.count(Rule::Canary);
             out = format!("{} {} bytes omitted", Rule::Canary.marker(), out.len()).into_bytes();
         }

@@ -83,6 +83,7 @@ tables! {
     permission: "permission",
     sessions: "sessions",
     slow_reader: "slow-reader",
+    updates: "updates",
     version: "version",
     version_string: "version-string",
 }

@@ -59,6 +59,9 @@ pub enum AgentError {
     /// Nobody takes the observations any more.
     #[error("report what the agent did: nobody listens")]
     Deaf,
+    /// Its keeper was killed, and the agent with it. What the agent then left undone says nothing about it.
+    #[error("keep the agent running: somebody killed its keeper")]
+    KeeperLost,
 }
 
 /// Carries out the scenario of `input` and reports what happens, over a channel that should have room for
@@ -381,6 +384,9 @@ impl Run {
     /// The exit is reported where it happened; lines that are still in the pipe come behind it.
     async fn agent_exited(&mut self, now: Duration, exit: Option<Exit>) -> Result<(), AgentError> {
         self.exited = true;
+        if exit.is_none() {
+            return Err(AgentError::KeeperLost);
+        }
         self.report_exit(now, exit).await?;
         self.exec.exited(now);
         Ok(())
@@ -404,6 +410,8 @@ impl Run {
             self.process.kill();
         }
         let descendants = match timeout(LAST_WORDS, self.process.gone()).await {
+            // The steps may have come to their end before the exit did.
+            Ok(outcome) if outcome.exit.is_none() => return Err(AgentError::KeeperLost),
             Ok(outcome) => outcome.descendants,
             Err(_) => Descendants::Unknown,
         };

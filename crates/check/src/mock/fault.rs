@@ -100,7 +100,6 @@ faults! {
     AuthSameId "auth-same-id" "Offers two ways to log in under one id." ["ACP-AUTH-001"];
     LateUpdate "late-update" "Goes on sending after it has answered." ["ACP-PROMPT-501"];
     TerminalKept "terminal-kept" "Never releases a terminal." ["ACP-CLIENT-503"];
-    EarlyCancelIgnored "early-cancel-ignored" "Ends a turn normally that was cancelled before its first update." ["ACP-CANCEL-507"];
     IdleCancelKept "idle-cancel-kept" "Cancels the next prompt for a cancel that came while nothing ran." ["ACP-CANCEL-505"];
     RefusesLink "refuses-link" "Refuses links to resources." ["ACP-PROMPT-003"];
     RefusesMeta "refuses-meta" "Refuses what carries _meta." ["ACP-META-001"];
@@ -119,7 +118,7 @@ faults! {
     DuplicateName "duplicate-name" "Writes a member twice." ["ACP-TRANSPORT-503"];
     LoneSurrogate "lone-surrogate" "Cuts a character in the middle of its escape." ["ACP-TRANSPORT-505"];
     ErrorLines "error-lines" "Puts a stack trace into the message of an error." ["ACP-ERROR-001"];
-    ToolCallUnannounced "tool-call-unannounced" "Updates tool calls that it never announced." ["ACP-PROMPT-504"];
+    ToolCallUnannounced "tool-call-unannounced" "Updates a tool call that it never announced." ["ACP-PROMPT-504"];
     ToolStatusUnknown "tool-status-unknown" "Gives tool calls a status that the protocol does not have." ["ACP-PROMPT-506"];
     PermissionSameId "permission-same-id" "Gives two options of a question the same id." ["ACP-PERM-502"];
     RefusedCompletes "refused-completes" "Completes what was refused." ["ACP-PERM-507"];

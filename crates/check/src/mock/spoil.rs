@@ -35,8 +35,6 @@ pub(super) struct Spoiler {
     begun: bool,
     wedged: bool,
     ears: Ears,
-    /// Sessions that were cancelled before the first update of their turn.
-    cancelled_early: HashSet<String>,
     /// Sessions that were cancelled while nothing ran.
     cancelled_idle: HashSet<String>,
     closed: HashSet<String>,
@@ -68,7 +66,6 @@ impl Spoiler {
             begun: false,
             wedged: false,
             ears: Ears::new(fault),
-            cancelled_early: HashSet::new(),
             cancelled_idle: HashSet::new(),
             closed: HashSet::new(),
             deleted: HashSet::new(),
@@ -171,9 +168,7 @@ impl Spoiler {
             }
             _ => {}
         }
-        if early {
-            self.cancelled_early.insert(session.clone());
-        } else if !runs {
+        if !runs {
             self.cancelled_idle.insert(session.clone());
         }
         if self.calls.values().any(|method| method == "session/request_permission") {
@@ -268,7 +263,17 @@ impl Spoiler {
             Fault::ToolCallNoId if kind.starts_with("tool_call") => {
                 update.as_object_mut().map(|members| members.remove("toolCallId"));
             }
-            Fault::ToolCallUnannounced if kind == "tool_call" => return nothing(),
+            Fault::ToolCallUnannounced if chunk && first => {
+                let session = &message["params"]["sessionId"];
+                let update =
+                    json!({ "sessionUpdate": "tool_call_update", "toolCallId": "ghost", "status": "completed" });
+                let ghost = json!({
+                    "jsonrpc": "2.0",
+                    "method": "session/update",
+                    "params": { "sessionId": session, "update": update },
+                });
+                return Verdict::Replace([bytes(&ghost), bytes(&message)].concat());
+            }
             Fault::ToolStatusUnknown if update.get("status").is_some() => update["status"] = json!("done"),
             Fault::RefusedCompletes if update["status"] == json!("failed") => update["status"] = json!("completed"),
             Fault::DuplicateName if first => {
@@ -456,7 +461,6 @@ impl Spoiler {
         let cancelled = text(&message, "/result/stopReason").as_deref() == Some("cancelled");
         let was_cancelled = self.cancelled.remove(&session) && cancelled;
         let asked_then = self.cancelled_asking.remove(&session);
-        let early = self.cancelled_early.remove(&session);
         let idle = self.cancelled_idle.remove(&session);
         let has = |kind: &str| {
             let blocks = asked.params.get("prompt").and_then(Value::as_array);
@@ -486,7 +490,6 @@ impl Spoiler {
             Fault::PermissionCancelEnds if was_cancelled && asked_then => {
                 message["result"]["stopReason"] = json!("end_turn");
             }
-            Fault::EarlyCancelIgnored if early && cancelled => message["result"]["stopReason"] = json!("end_turn"),
             Fault::IdleCancelKept if idle => message["result"]["stopReason"] = json!("cancelled"),
             Fault::CloseLosesTurn if self.closed.contains(&session) => return nothing(),
             Fault::LateUpdate if !cancelled => {

@@ -40,7 +40,7 @@ impl Schema {
     /// Takes a document with `$defs`, in which `x-method` says what belongs to which method.
     ///
     /// # Errors
-    /// It has none.
+    /// The document has no definitions, or none of them names a method.
     pub fn new(root: Value) -> Result<Self, String> {
         let definitions = root["$defs"].as_object().ok_or("the schema has no $defs")?;
         let mut methods: HashMap<String, [Option<String>; 2]> = HashMap::new();

@@ -223,6 +223,12 @@ fn a_line_that_is_no_message_does_not_end_the_server() {
     say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     say(&format!("{{\"x\":\"{}\"}}", "y".repeat(2 << 20)));
     say("not json");
+    // What a model writes that was cut within an emoji: dropped, it would wait for its answer for ever.
+    say(
+        r#"{"jsonrpc":"2.0","id":"half","method":"tools/call","params":{"name":"task_get","arguments":{"session_id":"\ud83d"}}}"#,
+    );
+    let answer = output.by_ref().map_while(Result::ok).find(|line| line.contains("\"half\"")).expect("an answer");
+    assert!(answer.contains("SESSION_ID_INVALID") || answer.contains("isError"), "{answer}");
     say(r#"{"jsonrpc":"2.0","id":"two","method":"ping"}"#);
     let answer = output.map_while(Result::ok).find(|line| line.contains("\"two\"")).expect("the ping is answered");
     assert!(answer.contains("result"), "{answer}");

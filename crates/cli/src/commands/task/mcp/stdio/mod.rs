@@ -1,10 +1,14 @@
 //! The standard streams as rmcp wants them.
 
+mod mend;
+
 use std::io;
 
 use rmcp::RoleServer;
 use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
+
+use mend::Mended;
 
 /// A longer line is dropped and told. The largest legal call is a publish request with every character escaped.
 const LINE_MAX_BYTES: usize = 1 << 20;
@@ -12,13 +16,14 @@ const LINE_MAX_BYTES: usize = 1 << 20;
 #[cfg(target_os = "linux")]
 pub(super) fn transport() -> io::Result<impl Transport<RoleServer, Error = io::Error>> {
     let (read, write) = tokio::io::split(linux::Streams::open()?);
-    Ok(AsyncRwTransport::new_server(read, write).with_max_line_length(LINE_MAX_BYTES))
+    Ok(AsyncRwTransport::new_server(Mended::new(read), write).with_max_line_length(LINE_MAX_BYTES))
 }
 
 /// Elsewhere tokio's own, which read and write on threads of their own.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn transport() -> io::Result<impl Transport<RoleServer, Error = io::Error>> {
-    Ok(AsyncRwTransport::new_server(tokio::io::stdin(), tokio::io::stdout()).with_max_line_length(LINE_MAX_BYTES))
+    let (read, write) = (Mended::new(tokio::io::stdin()), tokio::io::stdout());
+    Ok(AsyncRwTransport::new_server(read, write).with_max_line_length(LINE_MAX_BYTES))
 }
 
 /// The transport of the host runtime: without helper threads, and a stray `println!` of a dependency goes to standard

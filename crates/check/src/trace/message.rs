@@ -28,7 +28,15 @@ pub(super) fn read(line: &[u8]) -> Message {
     }
     let text = match scan(line, Profile::Acp, ScanLimits::ACP) {
         Ok(text) => text,
-        Err(error) => return Message::broken(scan_fault(error.reason), error.to_string()),
+        Err(error) => {
+            let is_list = line.trim_ascii_start().starts_with(b"[");
+            let fault = match scan_fault(error.reason) {
+                // Where our reading stops says nothing of the rest, but a list is no message whatever is in it.
+                "too_deep" | "number_range" if is_list => "batch",
+                fault => fault,
+            };
+            return Message::broken(fault, error.to_string());
+        }
     };
     let lone_surrogates = text.lone_surrogates();
     match text.decode::<Value>() {
@@ -154,7 +162,9 @@ mod tests {
         check("{\"a\":1,\"a\":2}", Shape::Other, "duplicate_name");
         check("\u{feff}{}", Shape::Other, "byte_order_mark");
         check("1e999", Shape::Other, "number_range");
-        check(&"[".repeat(300), Shape::Other, "too_deep");
+        check(&format!("{{\"a\":{}", "[".repeat(300)), Shape::Other, "too_deep");
+        check(&"[".repeat(300), Shape::Other, "batch");
+        check("[1e999]", Shape::Other, "batch");
         assert_eq!(read(b"{\"a\":\"\xff\"}").fault, "invalid_utf8");
     }
 

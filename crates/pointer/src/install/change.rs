@@ -361,7 +361,10 @@ fn uninstall_json(
             if doc.value(&steps).is_none() {
                 return Ok(());
             }
-            doc.remove(&steps)?;
+            // Without the last one of that name, the one before it would come to life.
+            while doc.value(&steps).is_some() {
+                doc.remove(&steps)?;
+            }
             prune(doc, &path[..path.len().saturating_sub(1)], before)
         }
         Change::Item { path, text } => {
@@ -401,12 +404,22 @@ fn take_out(
     // An empty group of the user's, into which ours went.
     let was_empty = before.is_some_and(|before| groups(before, event).get(group).is_some_and(is_tombstone));
     if handlers == 1 && group + 1 == groups(doc, event).len() && !was_empty {
-        return doc.remove(&base);
+        doc.remove(&base)?;
+        // The empty groups that we left in front of others go when nobody is behind them any more.
+        let Some(theirs) = before.map(|before| groups(before, event).len()) else { return Ok(()) };
+        while let Some(last) = groups(doc, event).len().checked_sub(1).filter(|last| *last >= theirs) {
+            if !groups(doc, event).last().is_some_and(is_tombstone) {
+                break;
+            }
+            doc.remove(&[Step::Member("hooks"), Step::Member(event), Step::Item(last)])?;
+        }
+        return Ok(());
     }
     doc.remove(&[base[0], base[1], base[2], Step::Member("hooks"), Step::Item(inner)])
 }
 
-/// Removes a container that our leaving has emptied, and the ones around it, but for those that were there before us.
+/// Removes a container that our leaving has emptied, and the ones around it, but for those that were there before us,
+/// and for one that hides another of its name: what the user never ran would run.
 fn prune(doc: &mut JsonDoc, path: &[&str], before: Option<&JsonDoc>) -> Result<(), EditError> {
     for end in (1..=path.len()).rev() {
         let steps: Vec<Step<'_>> = path[..end].iter().copied().map(Step::Member).collect();
@@ -415,7 +428,7 @@ fn prune(doc: &mut JsonDoc, path: &[&str], before: Option<&JsonDoc>) -> Result<(
             Some(Json::List(items)) => items.is_empty(),
             _ => false,
         };
-        if !empty || before.is_some_and(|before| before.value(&steps).is_some()) {
+        if !empty || doc.times(&path[..end]) > 1 || before.is_some_and(|before| before.value(&steps).is_some()) {
             break;
         }
         doc.remove(&steps)?;

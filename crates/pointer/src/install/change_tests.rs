@@ -47,6 +47,27 @@ fn a_new_file_is_made_read_back_and_removed_for_every_agent() {
     }
 }
 
+/// Of two members of one name agents take the last, and so do we: what stands in a dead one is neither ours nor alive.
+#[test]
+fn a_name_that_stands_twice_is_read_as_the_agent_reads_it() {
+    let hooks = target(Agent::Claude, TargetRole::Hooks);
+    let ours = r#"{"type":"command","command":"/p task hook --agent claude"}"#;
+    let mine = r#"{"type":"command","command":"mine"}"#;
+    let twice = format!(r#"{{"hooks":{{"UserPromptSubmit":[{{"hooks":[{ours}],"hooks":[{mine}]}}]}}}}"#);
+    let installed = edited(hooks.install(Some(twice.as_bytes())));
+    assert!(installed.contains(&twice[..twice.len() - 3]), "{installed}");
+    assert_eq!(edited(hooks.uninstall(installed.as_bytes(), Origin::Unknown)), twice);
+    let dressed = r#"{"hooks":{"Stop":[{"hooks":[{"command":"/p task hook --agent claude","command":"mine"}]}]}}"#;
+    assert_eq!(edited(hooks.uninstall(dressed.as_bytes(), Origin::Unknown)), dressed);
+    // Our leaving brings no dead one to life.
+    let hidden = format!(r#"{{"hooks":{{"Stop":[{{"hooks":[{mine}]}}]}},"hooks":{{"Stop":[{{"hooks":[{ours}]}}]}}}}"#);
+    let left = edited(hooks.uninstall(hidden.as_bytes(), Origin::Unknown));
+    assert_eq!(left, format!(r#"{{"hooks":{{"Stop":[{{"hooks":[{mine}]}}]}},"hooks":{{}}}}"#));
+    let servers = r#"{"mcpServers":{"pintle-task":{"command":"/old"},"pintle-task":{"command":"/p"}}}"#;
+    let left = edited(target(Agent::Claude, TargetRole::Mcp).uninstall(servers.as_bytes(), Origin::Unknown));
+    assert!(!left.contains("pintle-task"), "{left}");
+}
+
 #[test]
 fn a_users_own_settings_come_back_byte_for_byte() {
     let json = "{\r\n\t\"hooks\": {\r\n\t\t\"Stop\": [{ \"hooks\": [ {\"type\":\"command\",\

@@ -54,10 +54,10 @@ impl Json {
         Self::List(texts.into_iter().map(Self::text).collect())
     }
 
-    /// The member of that name, of an object.
+    /// The member of that name, of an object; of two of one name the last, as in JavaScript.
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
-            Self::Map(members) => members.iter().find(|(own, _)| own == name).map(|(_, value)| value),
+            Self::Map(members) => members.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value),
             _ => None,
         }
     }
@@ -172,6 +172,16 @@ impl JsonDoc {
     /// The value at a path, if there is one.
     pub fn value(&self, path: &[Step<'_>]) -> Option<Json> {
         self.find(path).map(|id| self.to_json(id))
+    }
+
+    /// How many members of the name that `path` ends in stand beside one another; those before the last are dead.
+    pub fn times(&self, path: &[&str]) -> usize {
+        let Some((last, parents)) = path.split_last() else { return 0 };
+        let parents: Vec<Step<'_>> = parents.iter().copied().map(Step::Member).collect();
+        match self.find(&parents).map(|id| &self.tree.node(id).kind) {
+            Some(Kind::Map(members)) => members.iter().filter(|member| member.name == *last).count(),
+            _ => 0,
+        }
     }
 
     /// Sets a member, replacing its value or adding it behind the last one; objects on the way are created.

@@ -1,5 +1,7 @@
 //! The few lines that teach a model to publish, as a marked block in the file of instructions that it reads.
 
+use std::ops::Range;
+
 use super::error::{EditError, EditFault};
 
 /// The line before our block.
@@ -35,42 +37,54 @@ context, not a request: the user's newest message decides.
 
 pub(super) fn install(current: Option<&[u8]>, text: &str) -> Result<Vec<u8>, EditError> {
     let before = utf8(current.unwrap_or_default())?;
-    let found = find(before)?;
+    let found = find(before, 0)?;
     // Of a block that is there its own line ends: what stands in front of it may end in half of one.
-    let like = found.map_or(before, |(start, end)| &before[start..end]);
+    let like = found.as_ref().map_or(before, |block| &before[block.clone()]);
     let newline = if like.contains("\r\n") { "\r\n" } else { "\n" };
     let block = format!("{RULES_BEGIN}\n{}\n{RULES_END}\n", text.trim_end()).replace('\n', newline);
-    let after = match found {
-        Some((start, end)) => format!("{}{block}{}", &before[..start], &before[end..]),
-        None if before.is_empty() => block,
-        None => {
-            let gap = if before.ends_with('\n') { newline.to_owned() } else { newline.repeat(2) };
-            format!("{before}{gap}{block}")
-        }
+    let Some(found) = found else {
+        let gap = match before {
+            "" => String::new(),
+            _ if before.ends_with('\n') => newline.to_owned(),
+            _ => newline.repeat(2),
+        };
+        return Ok(format!("{before}{gap}{block}").into_bytes());
     };
-    Ok(after.into_bytes())
+    // A second one, as a merge of two files makes it, would teach the model twice.
+    let behind = without_blocks(&before[found.end..])?;
+    Ok(format!("{}{block}{behind}", &before[..found.start]).into_bytes())
 }
 
 pub(super) fn uninstall(current: &[u8]) -> Result<Vec<u8>, EditError> {
-    let before = utf8(current)?;
-    let Some((start, end)) = find(before)? else { return Ok(current.to_vec()) };
-    let head = &before[..start];
-    // The empty line in front was ours.
-    let head = ["\r\n\r\n", "\n\n"]
-        .iter()
-        .find_map(|gap| head.strip_suffix(gap).map(|_| &head[..head.len() - gap.len() / 2]))
-        .unwrap_or(head);
-    Ok(format!("{head}{}", &before[end..]).into_bytes())
+    without_blocks(utf8(current)?).map(String::into_bytes)
 }
 
-/// From the first byte of the first mark to behind the line of the second.
-fn find(text: &str) -> Result<Option<(usize, usize)>, EditError> {
-    let Some(start) = text.find(RULES_BEGIN) else { return Ok(None) };
-    let Some(len) = text[start..].find(RULES_END) else { return Err(EditError::new(EditFault::RulesBlock)) };
-    let end = start + len + RULES_END.len();
+/// The text without any block of ours.
+fn without_blocks(text: &str) -> Result<String, EditError> {
+    let mut left = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(block) = find(text, at)? {
+        left.push_str(&text[at..block.start]);
+        // The empty line in front was ours.
+        let gap = ["\r\n\r\n", "\n\n"].iter().find(|gap| left.ends_with(**gap)).map_or(0, |gap| gap.len() / 2);
+        left.truncate(left.len() - gap);
+        at = block.end;
+    }
+    left.push_str(&text[at..]);
+    Ok(left)
+}
+
+/// From the first byte of the first mark behind `at` to behind the line of the second.
+fn find(text: &str, at: usize) -> Result<Option<Range<usize>>, EditError> {
+    let Some(start) = text[at..].find(RULES_BEGIN).map(|found| at + found) else { return Ok(None) };
+    let inside = start + RULES_BEGIN.len();
+    let end = text[inside..].find(RULES_END).map(|len| inside + len);
+    // A beginning within a block: one of the two lost its end, and what is between them may be the user's.
+    let end = end.filter(|end| !text[inside..*end].contains(RULES_BEGIN));
+    let end = end.ok_or_else(|| EditError::new(EditFault::RulesBlock))? + RULES_END.len();
     let rest = &text[end..];
     let newline = if rest.starts_with("\r\n") { 2 } else { usize::from(rest.starts_with('\n')) };
-    Ok(Some((start, end + newline)))
+    Ok(Some(start..end + newline))
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, EditError> {
@@ -106,8 +120,22 @@ mod tests {
 
     #[test]
     fn a_block_without_an_end_is_not_guessed() {
-        let error = install(Some(RULES_BEGIN.as_bytes()), "x").expect_err("refused");
-        assert_eq!(error.fault(), EditFault::RulesBlock);
+        let nested = format!("{RULES_BEGIN}\nx\nmine\n\n{RULES_BEGIN}\nx\n{RULES_END}\n");
+        for text in [RULES_BEGIN, &nested] {
+            let error = install(Some(text.as_bytes()), "x").expect_err("refused");
+            assert_eq!(error.fault(), EditFault::RulesBlock);
+            assert_eq!(uninstall(text.as_bytes()).expect_err("refused").fault(), EditFault::RulesBlock);
+        }
+    }
+
+    #[test]
+    fn of_two_blocks_one_stays_and_none_outlives_us() {
+        let block = format!("{RULES_BEGIN}\nx\n{RULES_END}\n");
+        let before = format!("a\n\n{block}b\n\n{block}c\n");
+        let installed = install(Some(before.as_bytes()), "x").expect("installs");
+        assert_eq!(String::from_utf8_lossy(&installed), format!("a\n\n{block}b\nc\n"));
+        let removed = uninstall(before.as_bytes()).expect("uninstalls");
+        assert_eq!(String::from_utf8_lossy(&removed), "a\nb\nc\n");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::{
 };
 
 use crate::{
-    fs::{FileKind, Fs, OpenHow},
+    fs::{FileKind, Fs, OpenHow, Owner},
     fsx::{self, FsError},
 };
 
@@ -34,11 +34,14 @@ pub struct ReplaceOptions {
     pub mode: u32,
     /// Whether a success survives a power loss.
     pub durability: Durability,
+    /// Exactly these permission bits, whatever the umask, and this owner: those of the file that is replaced. `None`
+    /// leaves it at `mode` and at whoever runs this.
+    pub access: Option<(u32, Option<Owner>)>,
 }
 
 impl Default for ReplaceOptions {
     fn default() -> Self {
-        Self { mode: fsx::FILE_MODE, durability: Durability::Synced }
+        Self { mode: fsx::FILE_MODE, durability: Durability::Synced, access: None }
     }
 }
 
@@ -144,6 +147,12 @@ pub fn remove_leftovers(fs: &dyn Fs, path: &Path) -> Result<usize, FsError> {
     Ok(removed)
 }
 
+/// Whether [`remove_leftovers`] would find something; not where the directory cannot be listed.
+pub(crate) fn has_leftovers(fs: &dyn Fs, path: &Path) -> bool {
+    let entries = fsx::read_dir(fs, fsx::parent(path)).unwrap_or_default();
+    entries.iter().any(|entry| entry.kind == FileKind::File && is_temp(&entry.name, path))
+}
+
 /// Writes `bytes` to a new temporary file beside `path`, durable and read back. On an error the file is gone again.
 pub(crate) fn write_temp(
     fs: &dyn Fs,
@@ -174,6 +183,9 @@ pub(crate) fn discard(fs: &dyn Fs, temp: &Path) {
 fn fill(fs: &dyn Fs, temp: &Path, bytes: &[u8], options: ReplaceOptions) -> Result<(), ReplaceError> {
     let mut file = fsx::open(fs, temp, OpenHow::CreateNew { mode: options.mode })?;
     fsx::write_all(file.as_mut(), temp, bytes)?;
+    if let Some((mode, owner)) = options.access {
+        fsx::set_access(file.as_mut(), temp, mode, owner)?;
+    }
     if options.durability == Durability::Synced {
         fsx::sync_all(file.as_mut(), temp)?;
     }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::fs::{DirEntry, FileKind, Fs, FsFile, Metadata, OpenHow};
+use crate::fs::{DirEntry, FileKind, Fs, FsFile, Metadata, OpenHow, Owner};
 
 /// Permission bits of every file that the store creates, unless its caller says otherwise.
 pub const FILE_MODE: u32 = 0o600;
@@ -93,6 +93,7 @@ pub enum FsAction {
     Sync,
     SyncDir,
     Cut,
+    Access,
     Rename,
     Link,
     Remove,
@@ -112,6 +113,7 @@ impl fmt::Display for FsAction {
             Self::Sync => "write to disk",
             Self::SyncDir => "write to disk the names in",
             Self::Cut => "cut the length of",
+            Self::Access => "keep the mode and owner of",
             Self::Rename => "move into place",
             Self::Link => "link into place",
             Self::Remove => "remove",
@@ -220,6 +222,14 @@ pub fn sync_data(file: &mut dyn FsFile, path: &Path) -> Result<(), FsError> {
 /// [`FsError::Io`].
 pub fn set_len(file: &mut dyn FsFile, path: &Path, len_bytes: u64) -> Result<(), FsError> {
     file.set_len(len_bytes).map_err(FsError::io(FsAction::Cut, path))
+}
+
+/// Gives a file a mode and an owner; see [`FsFile::set_access`].
+///
+/// # Errors
+/// [`FsError::Io`].
+pub fn set_access(file: &mut dyn FsFile, path: &Path, mode: u32, owner: Option<Owner>) -> Result<(), FsError> {
+    file.set_access(mode, owner).map_err(FsError::io(FsAction::Access, path))
 }
 
 /// Renames a file; see [`Fs::rename`]. The error names the destination.

@@ -29,6 +29,6 @@ pub mod sanitise;
 pub mod settings;
 
 pub use evidence::{EvidenceRun, StoredRun};
-pub use fs::{DirEntry, FileId, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow, RealFs};
+pub use fs::{DirEntry, FileId, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow, Owner, RealFs};
 pub use fsx::{FsAction, FsError};
 pub use sanitise::{Sanitised, Sanitiser};

@@ -35,6 +35,7 @@ fn changes(fs: &FaultyFs, count: usize) -> Vec<FileChange> {
         settings: settings::read(fs, Path::new(path), 1 << 20).expect("reads"),
         after: after.map(|text| text.as_bytes().to_vec()),
         label: "test".into(),
+        made_dirs: Vec::new(),
     };
     FILES[..count].iter().map(change).collect()
 }
@@ -77,7 +78,7 @@ fn an_error_anywhere_changes_every_file_or_none() {
                 }
             }
             // A probe whose removal failed is the one thing that may stay.
-            assert!(strays(&fs).iter().all(|name| name.contains(".pintle-probe-")), "fault {count}: {:?}", strays(&fs));
+            assert!(strays(&fs).iter().all(|name| name.contains(".tmp-")), "fault {count}: {:?}", strays(&fs));
         }
     }
 }
@@ -139,4 +140,16 @@ fn a_failed_way_back_is_told() {
     for part in ["/home/new.json", "/home/hooks.json", BACKUPS] {
         assert!(error.to_string().contains(part), "{error}");
     }
+}
+
+/// On a full disk nothing is changed, and no backup that undoes nothing takes room.
+#[test]
+fn a_full_disk_keeps_no_half_backup() {
+    let fs = disk();
+    fs.set_capacity_bytes(0);
+    let error = apply(&fs, &changes(&fs, 3)).expect_err("nothing fits");
+    assert_eq!((error.code(), contents(&fs)), ("BACKUP_FAILED", expected(false)), "{error}");
+    let left = fs.read_dir(Path::new(BACKUPS)).expect("lists");
+    let left: Vec<_> = left.iter().map(|entry| entry.name.to_string_lossy().into_owned()).collect();
+    assert_eq!(left, ["lock"]);
 }

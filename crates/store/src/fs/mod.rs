@@ -109,6 +109,13 @@ pub trait FsFile: fmt::Debug + Send {
     /// The operating system's.
     fn set_len(&mut self, len: u64) -> io::Result<()>;
 
+    /// Gives the file exactly these permission bits, whatever the umask, and this owner where one is named. Does nothing
+    /// on Windows.
+    ///
+    /// # Errors
+    /// The operating system's; only a privileged user gives files away.
+    fn set_access(&mut self, mode: u32, owner: Option<Owner>) -> io::Result<()>;
+
     /// What this file is now, whatever its name.
     ///
     /// # Errors
@@ -169,6 +176,17 @@ pub struct Metadata {
     pub modified: SystemTime,
     /// Which file it is, where the system can tell.
     pub id: Option<FileId>,
+    /// Whose it is, where files have numbers for that.
+    pub owner: Option<Owner>,
+}
+
+/// The user and the group that a file belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The user's number.
+    pub user: u32,
+    /// The group's number.
+    pub group: u32,
 }
 
 /// The kinds of things at a path.

@@ -7,7 +7,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::{DirEntry, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow};
+use super::{DirEntry, FileKind, Fs, FsFile, LockKind, Metadata, OpenHow, Owner};
 
 /// The operating system's file system.
 #[derive(Debug, Clone, Copy, Default)]
@@ -95,6 +95,10 @@ impl FsFile for RealFile {
         self.0.set_len(len)
     }
 
+    fn set_access(&mut self, mode: u32, owner: Option<Owner>) -> io::Result<()> {
+        os::set_access(&self.0, mode, owner)
+    }
+
     fn metadata(&self) -> io::Result<Metadata> {
         Ok(describe(&self.0.metadata()?))
     }
@@ -113,7 +117,7 @@ impl FsFile for RealFile {
 }
 
 fn describe(meta: &fs::Metadata) -> Metadata {
-    let (mode, links, id) = os::identity(meta);
+    let (mode, links, id, owner) = os::identity(meta);
     Metadata {
         kind: kind_of(meta.file_type()),
         len_bytes: meta.len(),
@@ -122,6 +126,7 @@ fn describe(meta: &fs::Metadata) -> Metadata {
         // Every system that we support keeps this time; the epoch stands for one that does not.
         modified: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
         id,
+        owner,
     }
 }
 
@@ -142,13 +147,13 @@ mod os {
     use std::{
         fs::{self, DirBuilder, File, OpenOptions},
         io,
-        os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
+        os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
         path::Path,
     };
 
     use rustix::fs::OFlags;
 
-    use crate::fs::FileId;
+    use crate::fs::{FileId, Owner};
 
     pub(super) fn mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
         options.mode(mode)
@@ -180,8 +185,21 @@ mod os {
         file.read_at(buf, offset)
     }
 
-    pub(super) fn identity(meta: &fs::Metadata) -> (u32, u64, Option<FileId>) {
-        (meta.mode() & 0o777, meta.nlink(), Some(FileId { device: meta.dev(), inode: meta.ino() }))
+    pub(super) fn identity(meta: &fs::Metadata) -> (u32, u64, Option<FileId>, Option<Owner>) {
+        let id = FileId { device: meta.dev(), inode: meta.ino() };
+        (meta.mode() & 0o777, meta.nlink(), Some(id), Some(Owner { user: meta.uid(), group: meta.gid() }))
+    }
+
+    pub(super) fn set_access(file: &File, mode: u32, owner: Option<Owner>) -> io::Result<()> {
+        let (now, _, _, has) = identity(&file.metadata()?);
+        // The owner first: giving a file away may take bits from it.
+        if let Some(owner) = owner.filter(|owner| has != Some(*owner)) {
+            std::os::unix::fs::fchown(file, Some(owner.user), Some(owner.group))?;
+        }
+        if now != mode || owner.is_some() {
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
+        Ok(())
     }
 }
 
@@ -196,7 +214,7 @@ mod os {
         time::Duration,
     };
 
-    use crate::fs::FileId;
+    use crate::fs::{FileId, Owner};
 
     const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
     const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x0200_0000;
@@ -243,8 +261,12 @@ mod os {
         file.seek_read(buf, offset)
     }
 
-    pub(super) fn identity(meta: &fs::Metadata) -> (u32, u64, Option<FileId>) {
-        (if meta.permissions().readonly() { 0o400 } else { 0o600 }, 1, None)
+    pub(super) fn identity(meta: &fs::Metadata) -> (u32, u64, Option<FileId>, Option<Owner>) {
+        (if meta.permissions().readonly() { 0o400 } else { 0o600 }, 1, None, None)
+    }
+
+    pub(super) fn set_access(_file: &File, _mode: u32, _owner: Option<Owner>) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -145,7 +145,7 @@ impl<'a> LockedSession<'a> {
     }
 
     fn replace_unsynced(&self, name: &str, bytes: &[u8]) -> Result<(), PointerError> {
-        let options = ReplaceOptions { mode: FILE_MODE, durability: Durability::Unsynced };
+        let options = ReplaceOptions { mode: FILE_MODE, durability: Durability::Unsynced, access: None };
         Ok(atomic::replace_with(self.store.fs, &self.dir.join(name), bytes, options)?)
     }
 

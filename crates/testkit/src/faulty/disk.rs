@@ -230,6 +230,10 @@ impl Disk {
         Ok(())
     }
 
+    pub(super) fn set_mode(&mut self, id: InodeId, mode: u32) {
+        self.inode_mut(id).mode = mode;
+    }
+
     pub(super) fn sync(&mut self, id: InodeId) {
         if let Node::File(file) = &mut self.inode_mut(id).node {
             for change in std::mem::take(&mut file.pending) {
@@ -280,6 +284,7 @@ impl Disk {
             links,
             modified: inode.modified,
             id: Some(FileId { device: 1, inode: id }),
+            owner: None,
         }
     }
 

@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use pintle_store::{DirEntry, Fs, FsFile, LockKind, Metadata, OpenHow};
+use pintle_store::{DirEntry, Fs, FsFile, LockKind, Metadata, OpenHow, Owner};
 
 use disk::{Disk, InodeId};
 
@@ -258,6 +258,13 @@ impl FsFile for FaultyFile {
 
     fn set_len(&mut self, len: u64) -> io::Result<()> {
         self.fs.act("set_len", &self.path, |disk| disk.set_len(self.inode, len))
+    }
+
+    fn set_access(&mut self, mode: u32, _owner: Option<Owner>) -> io::Result<()> {
+        self.fs.act("set_access", &self.path, |disk| {
+            disk.set_mode(self.inode, mode);
+            Ok(())
+        })
     }
 
     fn metadata(&self) -> io::Result<Metadata> {

@@ -4,6 +4,7 @@
 //! parser's 2 nor a panic's 70 may reach it. Standard output is written in one piece at the end, so that a command that
 //! fails has written nothing.
 
+mod child;
 mod doctor;
 mod fast;
 mod hook;

@@ -11,7 +11,7 @@ use pintle_pointer::install::{
 };
 use pintle_store::{RealFs, settings};
 
-use super::child;
+use super::super::child;
 use super::finding::{Finding, Report};
 use super::publish;
 use super::root_of;

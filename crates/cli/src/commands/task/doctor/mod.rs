@@ -2,7 +2,6 @@
 //! comes through, tried out the way the model does it.
 
 mod agents;
-mod child;
 mod finding;
 mod publish;
 mod root;

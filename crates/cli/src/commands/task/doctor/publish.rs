@@ -11,7 +11,7 @@ use pintle_store::RealFs;
 use pintle_store::pointer::{PUBLISH_LOCK_WAIT, PointerStore, fresh};
 use serde_json::{Value, json};
 
-use super::child::{self, Talk};
+use super::super::child::{self, Talk};
 use super::finding::{Finding, Report};
 use super::scratch_word;
 

@@ -8,7 +8,7 @@ use pintle_pointer::{Answer, Event, Observed, SessionId};
 use pintle_store::pointer::{FLAWS_MAX, Flaw, PUBLISH_LOCK_WAIT, PointerStore, fresh};
 use pintle_store::{LockKind, RealFs, atomic, fsx, lock, place};
 
-use super::child;
+use super::super::child;
 use super::finding::{Finding, Report};
 use super::{remove_scratch, scratch_word};
 

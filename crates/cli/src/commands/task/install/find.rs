@@ -2,16 +2,20 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use pintle_pointer::install::{Dirs, Host, Setup};
 use pintle_pointer::{Agent, Shell};
 
-use super::super::failed;
+use super::super::{child, failed};
 use crate::error::CommandError;
 
 /// The first version of Claude Code whose exec form of hooks was measured.
 const CLAUDE_EXEC_FORM: [u64; 3] = [2, 1, 332];
+
+/// How long an agent may take to say its version.
+const VERSION_WAIT: Duration = Duration::from_secs(10);
 
 /// What the environment says.
 pub(in crate::commands::task) struct Surroundings {
@@ -87,10 +91,8 @@ impl Surroundings {
     /// Asks the program, since an older one takes the command without its arguments.
     fn claude_has_exec_form(&self) -> bool {
         let Some(program) = self.on_path("claude") else { return false };
-        let output = Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
-        let Ok(output) = output else { return false };
-        let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.split_whitespace().next().unwrap_or_default();
+        let Ok(said) = child::run(Command::new(program).arg("--version"), "", VERSION_WAIT) else { return false };
+        let version = said.stdout.split_whitespace().next().unwrap_or_default();
         let numbers: Vec<u64> = version.split('.').map_while(|part| part.parse().ok()).collect();
         numbers.as_slice() >= CLAUDE_EXEC_FORM.as_slice()
     }

@@ -14,9 +14,9 @@ use std::time::SystemTime;
 use clap::Args;
 use pintle_pointer::Agent;
 use pintle_pointer::install::{Edited, Host, Note, SETTINGS_MAX_BYTES, Target, TargetRole};
-use pintle_store::RealFs;
 use pintle_store::home::Home;
-use pintle_store::settings::{self, FileChange, Settings};
+use pintle_store::settings::{self, FileChange, Settings, SettingsError};
+use pintle_store::{FsError, RealFs};
 use serde_json::{Value, json};
 
 pub(super) use find::{Surroundings, agent_words};
@@ -28,6 +28,10 @@ use crate::exit::Exit;
 
 /// How many backups are named to a user who named none of them.
 const BACKUPS_SHOWN: usize = 3;
+/// In everything that we write.
+const OUR_NAME: &[u8] = b"pintle";
+/// A file that is too large to be edited is searched for our name up to this size.
+const SEARCHED_MAX_BYTES: usize = 64 << 20;
 /// The schema of the receipt.
 const RECEIPT_SCHEMA: &str = "pintle.install-receipt.v1";
 
@@ -130,7 +134,10 @@ pub(super) fn install(args: &InstallArgs) -> Result<Exit, CommandError> {
             return Err(failed("SOURCE_INVALID", format!("{what}, whose path has blanks or signs"))
                 .hint("call pintle by its short path (dir /x shows it), or move it to a path of letters and digits"));
         }
-        plans.extend(setup.targets(&surroundings.dirs).into_iter().map(|target| plan(target, Target::install)));
+        for target in setup.targets(&surroundings.dirs) {
+            let next = plan(target, &plans, Target::install);
+            add(&mut plans, next);
+        }
     }
     if find::is_build_output(&program) {
         warn("this pintle is in a build directory: the hooks stop working when it is cleaned");
@@ -149,16 +156,28 @@ pub(super) fn uninstall(args: &UninstallArgs) -> Result<Exit, CommandError> {
         args.agents.iter().copied().filter_map(Host::of).collect()
     };
     let backups = settings::list_backups(&RealFs, &backups(home)).map_err(|e| settings_error(&e))?;
-    let plans: Vec<Plan> = hosts
+    let targets = hosts
         .iter()
-        .flat_map(|host| surroundings.setup(host.agent(), "pintle", false, true, true).targets(&surroundings.dirs))
-        .map(|target| {
-            plan(target, |target, bytes| match bytes {
-                Some(bytes) => origin::of(target, bytes, &backups).uninstall(target, bytes),
-                None => Ok(Edited { bytes: None, notes: Vec::new() }),
-            })
-        })
-        .collect();
+        .flat_map(|host| surroundings.setup(host.agent(), "pintle", false, true, true).targets(&surroundings.dirs));
+    let mut plans = Vec::new();
+    for target in targets {
+        let path = target.path.clone();
+        if is_nobodys(&path) {
+            continue;
+        }
+        let mut next = plan(target, &plans, |target, bytes| match bytes {
+            Some(bytes) => match origin::of(target, bytes, &backups).uninstall(target, bytes) {
+                Err(_) if !names_us(bytes) => Ok(Edited { bytes: Some(bytes.to_vec()), notes: Vec::new() }),
+                edited => edited,
+            },
+            None => Ok(Edited { bytes: None, notes: Vec::new() }),
+        });
+        if let Ok(change) = &mut next.change {
+            let made = backups.iter().flat_map(|(_, backup)| &backup.files).filter(|file| file.path == path);
+            change.made_dirs = made.flat_map(|file| file.made_dirs.iter().cloned()).collect();
+        }
+        add(&mut plans, next);
+    }
     let receipt = carry_out("uninstall", home, &plans, &args.consent)?;
     finish(&receipt, &[], &args.consent)
 }
@@ -184,7 +203,7 @@ pub(super) fn rollback(args: &RollbackArgs) -> Result<Exit, CommandError> {
         let Some(target) = targets.iter().find(|target| target.path == file.path) else {
             return Err(failed("BACKUP_INVALID", format!("use the backup: no agent has `{}`", file.path.display())));
         };
-        plans.push(plan(target.clone(), |target, current| {
+        let mut next = plan(target.clone(), &plans, |target, current| {
             if settings::is_as_left(file, current) {
                 return Ok(Edited { bytes: before.clone(), notes: Vec::new() });
             }
@@ -193,28 +212,63 @@ pub(super) fn rollback(args: &RollbackArgs) -> Result<Exit, CommandError> {
                 Some(current) => origin::before_ours(target, before.as_deref()).uninstall(target, current),
                 None => Ok(Edited { bytes: None, notes: Vec::new() }),
             }
-        }));
+        });
+        if let Ok(change) = &mut next.change {
+            change.made_dirs.clone_from(&file.made_dirs);
+        }
+        add(&mut plans, next);
     }
     let receipt = carry_out("rollback", home, &plans, &args.consent)?;
     finish(&receipt, &[], &args.consent)
 }
 
+/// Works out one file. One that an earlier plan changes too, under another name, is taken as that plan leaves it.
 fn plan(
     target: Target,
+    earlier: &[Plan],
     edit: impl FnOnce(&Target, Option<&[u8]>) -> Result<Edited, pintle_pointer::install::EditError>,
 ) -> Plan {
     let read = settings::read(&RealFs, &target.path, SETTINGS_MAX_BYTES);
     let mut notes = Vec::new();
     let change = read.map_err(|e| settings_error(&e)).and_then(|settings: Settings| {
-        let edited = edit(&target, settings.bytes.as_deref()).map_err(|e| {
+        let same = earlier.iter().filter_map(|plan| plan.change.as_ref().ok());
+        let same = same.rev().find(|other| other.settings.resolved == settings.resolved);
+        let current = same.map_or(settings.bytes.as_deref(), |same| same.after.as_deref());
+        let edited = edit(&target, current).map_err(|e| {
             failed(e.fault().code(), format!("edit `{}`: {e}", target.path.display()))
                 .hint("the file was left as it is; repair it, or edit it by hand")
         })?;
         notes = edited.notes;
         let label = format!("{} {}", target.agent, target.role.as_str());
-        Ok(FileChange { settings, after: edited.bytes, label })
+        Ok(FileChange { settings, after: edited.bytes, label, made_dirs: Vec::new() })
     });
     Plan { target, change, notes }
+}
+
+/// Adds a plan; those before it that change the same file end where it ends.
+fn add(plans: &mut Vec<Plan>, plan: Plan) {
+    if let Ok(change) = &plan.change {
+        let same = plans.iter_mut().filter_map(|plan| plan.change.as_mut().ok());
+        same.filter(|other| other.settings.resolved == change.settings.resolved)
+            .for_each(|other| other.after.clone_from(&change.after));
+    }
+    plans.push(plan);
+}
+
+/// Whether nothing of ours can be at a path: no file, or one so large that nobody edits it, without our name in it.
+fn is_nobodys(path: &Path) -> bool {
+    match settings::read(&RealFs, path, SETTINGS_MAX_BYTES) {
+        Err(SettingsError::Destination { .. }) => true,
+        Err(SettingsError::Io(FsError::TooLarge { .. })) => settings::read(&RealFs, path, SEARCHED_MAX_BYTES)
+            .is_ok_and(|large| large.bytes.is_none_or(|bytes| !names_us(&bytes))),
+        Err(SettingsError::Io(error)) => error.kind() == std::io::ErrorKind::NotADirectory,
+        _ => false,
+    }
+}
+
+/// Whether our name is in a file. A broken one without it has nothing of ours, and is no reason to stay in the others.
+fn names_us(bytes: &[u8]) -> bool {
+    bytes.windows(OUR_NAME.len()).any(|part| part == OUR_NAME)
 }
 
 /// Shows, asks, writes. Nothing is written when one of the files cannot be edited.
@@ -238,7 +292,9 @@ fn carry_out(action: &str, home: &Home, plans: &[Plan], consent: &Consent) -> Re
     }
     if let Some((plan, error)) = refused.first() {
         error.print(false);
-        show::snippet(&plan.target);
+        if action == "install" {
+            show::snippet(&plan.target);
+        }
         return Err(failed(
             "DESTINATION_INVALID",
             format!("{action}: {} of {} files cannot be edited", refused.len(), plans.len()),
@@ -252,7 +308,8 @@ fn carry_out(action: &str, home: &Home, plans: &[Plan], consent: &Consent) -> Re
         }
         let done = settings::apply(&RealFs, &backups(home), action, SystemTime::now(), &changes);
         backup = done.map_err(|e| {
-            if let Some(plan) = plans.iter().find(|plan| is_about(&e, &plan.target.path)) {
+            let about = plans.iter().find(|plan| is_about(&e, &plan.target.path));
+            if let Some(plan) = about.filter(|_| action == "install") {
                 show::snippet(&plan.target);
             }
             settings_error(&e)
@@ -272,22 +329,22 @@ fn carry_out(action: &str, home: &Home, plans: &[Plan], consent: &Consent) -> Re
             json!({
                 "agent": plan.target.agent.as_str(),
                 "role": plan.target.role.as_str(),
-                "path": plan.target.path,
+                "path": plan.target.path.to_string_lossy(),
                 "state": state,
             })
         })
         .collect();
     let is_codex_hooks = |plan: &&Plan| plan.target.agent == Agent::Codex && plan.target.role == TargetRole::Hooks;
-    let codex_hooks = plans.iter().find(is_codex_hooks).map(|plan| &plan.target.path);
+    let codex_hooks = plans.iter().find(is_codex_hooks).map(|plan| plan.target.path.to_string_lossy());
     Ok(json!({
         "schema": RECEIPT_SCHEMA,
         "ok": true,
         "action": action,
         "dry_run": consent.dry_run,
-        "owned_root": home.tasks(),
+        "owned_root": home.tasks().to_string_lossy(),
         "hooks_json": codex_hooks,
         "files": files,
-        "backup": backup,
+        "backup": backup.as_deref().map(Path::to_string_lossy),
     }))
 }
 
@@ -337,10 +394,10 @@ pub(super) fn backups(home: &Home) -> PathBuf {
     home.root().join("install-backups")
 }
 
-fn is_about(error: &settings::SettingsError, path: &Path) -> bool {
-    matches!(error, settings::SettingsError::Io(inner) if path.parent() == inner.path().parent())
+fn is_about(error: &SettingsError, path: &Path) -> bool {
+    matches!(error, SettingsError::Io(inner) if path.parent() == inner.path().parent())
 }
 
-fn settings_error(error: &settings::SettingsError) -> CommandError {
+fn settings_error(error: &SettingsError) -> CommandError {
     CommandError::caused(Exit::Failed, error.code(), error)
 }

@@ -35,7 +35,10 @@ pub(super) fn of(target: &Target, current: &[u8], backups: &[(PathBuf, Backup)])
     for (dir, backup) in backups.iter().rev() {
         let Some(index) = backup.files.iter().position(|file| file.path == target.path) else { continue };
         let Ok(before) = settings::saved(&RealFs, dir, backup, index) else { break };
-        untouched &= settings::is_as_left(&backup.files[index], after.as_deref());
+        let file = &backup.files[index];
+        // Of a file that another agent reads too, by a link, more was changed than what is asked for.
+        let is_shared = backup.files.iter().any(|other| other.path != file.path && other.resolved == file.resolved);
+        untouched &= !is_shared && settings::is_as_left(file, after.as_deref());
         if has_nothing_of_ours(target, before.as_deref()) {
             return if untouched { Known::Untouched(before) } else { Known::Before(before) };
         }

@@ -1,4 +1,4 @@
-//! Programs that the doctor starts: bounded in time and output, and gone afterwards.
+//! Programs that a doctor or an install starts: bounded in time and output, and gone afterwards.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

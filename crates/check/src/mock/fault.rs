@@ -124,6 +124,10 @@ faults! {
     RefusedCompletes "refused-completes" "Completes what was refused." ["ACP-PERM-507"];
     PermissionBlocks "permission-blocks" "Opens no session while a question is open." ["ACP-PERM-508", "ACP-PROMPT-002"];
     CloseLosesTurn "close-loses-turn" "Never answers the prompt of a session that was closed." ["ACP-CLOSE-002"];
+    AuthUnasked "auth-unasked" "Wants a login before it opens a session, and offers none." ["ACP-AUTH-005", "ACP-PROMPT-002"];
+    EarlyCancelRunsOn "early-cancel-runs-on" "Runs on after a cancel that came before the first update." ["ACP-CANCEL-507"];
+    OtherTurnLost "other-turn-lost" "Loses a prompt while a turn runs in another session." ["ACP-SESSION-503"];
+    LastLineTorn "last-line-torn" "Ends its last line without a line feed." ["ACP-TRANSPORT-504"];
     DeleteTwiceError "delete-twice-error" "Refuses to delete a session that is gone." ["ACP-DELETE-002"];
 }
 

@@ -8,6 +8,7 @@ mod agent;
 mod command;
 mod ears;
 mod fault;
+mod last_words;
 mod scenes;
 mod settings;
 mod spoil;
@@ -56,6 +57,7 @@ pub async fn serve_mock(options: MockOptions, transport: impl Transport) -> Resu
     let agent = agent::MockAgent::new(options);
     match fault {
         None => serve(agent, transport).await,
+        Some(Fault::LastLineTorn) => serve(agent, last_words::LastWords::new(transport)).await,
         Some(fault) => {
             let mut spoiler = spoil::Spoiler::new(fault, die);
             serve(agent, intercept(transport, move |direction, line| spoiler.judge(direction, line))).await

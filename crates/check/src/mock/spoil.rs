@@ -13,6 +13,8 @@ use super::fault::Fault;
 
 /// How long an agent that exits early still has for the lines that it wrote.
 const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How long a turn runs on that nobody wants any more; the pack calls two seconds of it running on.
+const RUNS_ON: Duration = Duration::from_millis(2_500);
 /// A turn with more updates than this streamed a lot.
 const FLOOD_UPDATES: u64 = 1_000;
 /// In the ids of requests that a fault makes up, so that their answers can be told.
@@ -37,6 +39,8 @@ pub(super) struct Spoiler {
     ears: Ears,
     /// Sessions that were cancelled while nothing ran.
     cancelled_idle: HashSet<String>,
+    /// Sessions that were cancelled before the first update of their turn.
+    cancelled_early: HashSet<String>,
     closed: HashSet<String>,
     deleted: HashSet<String>,
     own: u64,
@@ -67,6 +71,7 @@ impl Spoiler {
             wedged: false,
             ears: Ears::new(fault),
             cancelled_idle: HashSet::new(),
+            cancelled_early: HashSet::new(),
             closed: HashSet::new(),
             deleted: HashSet::new(),
             own: 0,
@@ -113,6 +118,12 @@ impl Spoiler {
         if self.wedged && (method == "session/prompt" || self.fault == Fault::ExtNotificationFatal) {
             return nothing();
         }
+        if self.fault == Fault::OtherTurnLost
+            && method == "session/prompt"
+            && self.asked.values().any(|asked| asked.method == "session/prompt" && asked.session != session)
+        {
+            return nothing();
+        }
         if let (Fault::CloseLosesTurn, "session/close", Some(session)) = (self.fault, method, &session) {
             self.closed.insert(session.clone());
         }
@@ -153,6 +164,9 @@ impl Spoiler {
             Fault::CancelIgnored => return nothing(),
             Fault::EarlyCancelLost if early => return nothing(),
             Fault::EarlyCancelWedged if early => self.wedged = true,
+            Fault::EarlyCancelRunsOn if early => {
+                self.cancelled_early.insert(session.clone());
+            }
             Fault::CancelWedged if runs && !early => self.wedged = true,
             Fault::CancelAnswered => {
                 let mut both = bytes(&message);
@@ -411,6 +425,7 @@ impl Spoiler {
             Fault::CapabilityText => {
                 message["result"]["agentCapabilities"]["mcpCapabilities"] = json!({ "http": "yes" });
             }
+            Fault::AuthUnasked => message["result"]["authMethods"] = json!([]),
             Fault::AuthSameId => {
                 if let Some(methods) = message["result"]["authMethods"].as_array_mut()
                     && let Some(first) = methods.first().cloned()
@@ -440,6 +455,10 @@ impl Spoiler {
         let result = &mut message["result"];
         match self.fault {
             Fault::SessionError => fail(&mut message),
+            Fault::AuthUnasked => {
+                fail(&mut message);
+                message["error"] = json!({ "code": -32000, "message": "Log in first" });
+            }
             Fault::SessionEmptyId => result["sessionId"] = json!(""),
             Fault::SessionSameId => result["sessionId"] = json!(self.sessions.first()),
             Fault::ModeUnknown => result["modes"]["currentModeId"] = json!("gone"),
@@ -488,6 +507,11 @@ impl Spoiler {
                 return Verdict::Replace([bytes(&message), bytes(&late)].concat());
             }
             Fault::PermissionCancelEnds if was_cancelled && asked_then => {
+                message["result"]["stopReason"] = json!("end_turn");
+            }
+            // Everything else waits with it, as in an agent that looks for a cancel between two steps of its work.
+            Fault::EarlyCancelRunsOn if self.cancelled_early.remove(&session) => {
+                std::thread::sleep(RUNS_ON);
                 message["result"]["stopReason"] = json!("end_turn");
             }
             Fault::IdleCancelKept if idle => message["result"]["stopReason"] = json!("cancelled"),

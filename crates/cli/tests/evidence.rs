@@ -132,6 +132,19 @@ fn what_was_changed_is_told_with_file_and_line() {
     user.evidence(&["verify", user.path("bad.zip").to_str().expect("UTF-8")], 1);
 }
 
+/// One run of which nothing can be said is no reason to say nothing of the others.
+#[test]
+fn a_run_that_cannot_be_read_hides_no_other() {
+    let user = User::new();
+    let (odd, good) = (user.check(), user.check());
+    let journal = user.path("state/runs").join(&odd).join("journal.ndjson");
+    fs::remove_file(&journal).expect("a file");
+    fs::create_dir(&journal).expect("a directory");
+    let told = user.evidence(&["verify", "--all"], 1);
+    assert!(told.contains(&format!("{odd}: NOT readable")), "{told}");
+    assert!(told.contains(&format!("{good}: as it was written")), "{told}");
+}
+
 #[test]
 fn old_runs_go_and_a_dry_run_only_says_so() {
     let user = User::new();

@@ -54,7 +54,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Exit, CommandError> {
     let verdicts: Vec<Verdict> = wanted
         .into_iter()
         .map(|which| match Located::among(&which, &places) {
-            Ok(located) => audited(&located),
+            Ok(located) => Ok(audited(&located)),
             Err(LocateError::Find(error)) => {
                 Err(CommandError::caused(Exit::Usage, "run", &error).hint("`pintle evidence list` shows the runs"))
             }
@@ -75,9 +75,14 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Exit, CommandError> {
     Ok(if verdicts.iter().all(|verdict| verdict.whole) { Exit::Ok } else { Exit::Failed })
 }
 
-fn audited(located: &Located) -> Result<Verdict, CommandError> {
+fn audited(located: &Located) -> Verdict {
     let stored = &located.stored;
-    let audit = stored.audit().map_err(|error| CommandError::caused(Exit::Usage, error.class(), &error))?;
+    let run = stored.manifest().id.to_string();
+    let audit = match stored.audit() {
+        Ok(audit) => audit,
+        // Of this run nothing can be said, and of the others all the same.
+        Err(error) => return Verdict { run, whole: false, audit: None, problems: vec![chain(&error)] },
+    };
     let mut problems: Vec<String> = audit.problems.iter().map(|problem| told(problem, stored.dir())).collect();
     if let Some(class) = &audit.failure {
         problems.push(format!("recording failed ({class}): what came after is not there"));
@@ -88,8 +93,7 @@ fn audited(located: &Located) -> Result<Verdict, CommandError> {
     if let Tail::Torn { bytes } = audit.tail {
         problems.push(format!("journal.ndjson: {bytes} bytes behind line {} are no record", audit.records));
     }
-    let run = stored.manifest().id.to_string();
-    Ok(Verdict { run, whole: audit.is_whole(), audit: Some(audit), problems })
+    Verdict { run, whole: audit.is_whole(), audit: Some(audit), problems }
 }
 
 /// File, line and what is wrong there.

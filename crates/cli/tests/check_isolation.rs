@@ -2,53 +2,30 @@
 
 #![cfg(target_os = "linux")]
 
+mod user;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
 
-const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
+use user::{MOCK, PINTLE, User};
 
-struct User {
-    dir: tempfile::TempDir,
+/// Checks `agent` with the smallest scenario.
+fn check(user: &User, options: &[&str], agent: &[&str]) -> Output {
+    let head = ["check", "--case", "basics", "--format", "json"];
+    let words: Vec<&str> = head.iter().chain(options).chain(&["--"]).chain(agent).copied().collect();
+    user.command(&words).output().expect("the binary runs")
 }
 
-impl User {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        for name in ["cwd", "tmp", "home"] {
-            fs::create_dir(dir.path().join(name)).expect("a directory");
-        }
-        Self { dir }
-    }
-
-    /// Checks `agent` with the smallest scenario.
-    fn check(&self, options: &[&str], agent: &[&str]) -> Output {
-        Command::new(PINTLE)
-            .args(["check", "--case", "basics", "--format", "json"])
-            .args(options)
-            .arg("--")
-            .args(agent)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", self.dir.path().join("home"))
-            .env("PINTLE_HOME", self.dir.path().join("state"))
-            .env("TMPDIR", self.dir.path().join("tmp"))
-            .current_dir(self.dir.path().join("cwd"))
-            .stdin(Stdio::null())
-            .output()
-            .expect("the binary runs")
-    }
-
-    /// The values of the records of this kind in the journal of the one run.
-    fn records(&self, kind: &str) -> Vec<Value> {
-        let runs = fs::read_dir(self.dir.path().join("state/runs")).into_iter().flatten().flatten();
-        let run: PathBuf = runs.map(|entry| entry.path()).find(|path| path.is_dir()).expect("a run");
-        let journal = fs::read_to_string(run.join("journal.ndjson")).expect("a journal");
-        let records = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        records.filter(|record| record["kind"] == kind).map(|record| record["value"].clone()).collect()
-    }
+/// The values of the records of this kind in the journal of the one run.
+fn records(user: &User, kind: &str) -> Vec<Value> {
+    let runs = fs::read_dir(user.path("state/runs")).into_iter().flatten().flatten();
+    let run: PathBuf = runs.map(|entry| entry.path()).find(|path| path.is_dir()).expect("a run");
+    let journal = fs::read_to_string(run.join("journal.ndjson")).expect("a journal");
+    let records = journal.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    records.filter(|record| record["kind"] == kind).map(|record| record["value"].clone()).collect()
 }
 
 fn state(driver: &Value, aspect: &str) -> (String, String) {
@@ -69,9 +46,9 @@ fn text(output: &Output) -> String {
 #[test]
 fn an_agent_that_is_free_makes_its_driver_free_and_the_evidence_says_so() {
     let user = User::new();
-    let output = user.check(&[], &[PINTLE, "mock", "agent"]);
+    let output = check(&user, &[], &MOCK);
     assert_eq!(code(&output), Some(0), "{}", text(&output));
-    let driver = user.records("driver").remove(0);
+    let driver = records(&user, "driver").remove(0);
     for list in ["requested", "approved", "permissions"] {
         let names = driver[list].to_string();
         for name in ["target-exec", "target-home", "target-environment"] {
@@ -90,7 +67,7 @@ fn an_agent_that_is_free_makes_its_driver_free_and_the_evidence_says_so() {
 #[test]
 fn a_sandbox_that_is_required_is_not_there_for_a_free_agent() {
     let user = User::new();
-    let output = user.check(&["--require-sandbox"], &[PINTLE, "mock", "agent"]);
+    let output = check(&user, &["--require-sandbox"], &MOCK);
     assert_eq!(code(&output), Some(3), "{}", text(&output));
     assert!(text(&output).contains("failed to isolate the driver as required"), "{}", text(&output));
     assert!(text(&output).contains("target-exec"), "{}", text(&output));
@@ -99,9 +76,9 @@ fn a_sandbox_that_is_required_is_not_there_for_a_free_agent() {
 #[test]
 fn an_isolated_agent_is_checked_as_a_free_one() {
     let user = User::new();
-    let output = user.check(&["--isolate-agent"], &[PINTLE, "mock", "agent"]);
+    let output = check(&user, &["--isolate-agent"], &MOCK);
     assert_eq!(code(&output), Some(0), "{}", text(&output));
-    let driver = user.records("driver").remove(0);
+    let driver = records(&user, "driver").remove(0);
     let approved = driver["approved"].to_string();
     assert!(approved.contains("target-exec") && !approved.contains("target-home"), "{approved}");
     let mut lacking = Vec::new();
@@ -114,7 +91,7 @@ fn an_isolated_agent_is_checked_as_a_free_one() {
         }
     }
     let again = User::new();
-    let required = again.check(&["--isolate-agent", "--require-sandbox"], &[PINTLE, "mock", "agent"]);
+    let required = check(&again, &["--isolate-agent", "--require-sandbox"], &MOCK);
     let expected = if lacking.is_empty() { 0 } else { 3 };
     assert_eq!(code(&required), Some(expected), "{}", text(&required));
 }
@@ -134,16 +111,16 @@ done
 #[test]
 fn an_isolated_agent_sees_nothing_of_its_user() {
     let user = User::new();
-    let secret = user.dir.path().join("home/secret");
+    let secret = user.path("home/secret");
     fs::write(&secret, "a secret").expect("a file");
-    let real_home = format!("REAL_HOME={}", user.dir.path().join("home").display());
+    let real_home = format!("REAL_HOME={}", user.path("home").display());
     let secret_file = format!("SECRET_FILE={}", secret.display());
     let agent = ["/bin/sh", "-c", CURIOUS];
     for (options, expected) in [
         (vec!["--env", real_home.as_str(), "--env", secret_file.as_str()], "secret"),
         (vec!["--env", real_home.as_str(), "--env", secret_file.as_str(), "--isolate-agent"], "none"),
     ] {
-        let output = user.check(&options, &agent);
+        let output = check(&user, &options, &agent);
         let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
         let found = report["agent"]["info"]["name"].as_str().unwrap_or_default().to_owned();
         if expected == "none" {
@@ -159,11 +136,11 @@ fn a_driver_that_is_not_the_file_that_it_should_be_is_not_used() {
     let user = User::new();
     let driver = format!("{PINTLE} driver acp");
     let other = Path::new("/bin/true").to_str().expect("UTF-8");
-    let output = user.check(&["--driver", &driver, "--driver-artifact", other], &[PINTLE, "mock", "agent"]);
+    let output = check(&user, &["--driver", &driver, "--driver-artifact", other], &MOCK);
     assert_eq!(code(&output), Some(3), "{}", text(&output));
     assert!(text(&output).contains("declares another artifact digest"), "{}", text(&output));
     let user = User::new();
-    let output = user.check(&["--driver", &driver, "--driver-artifact", PINTLE], &[PINTLE, "mock", "agent"]);
+    let output = check(&user, &["--driver", &driver, "--driver-artifact", PINTLE], &MOCK);
     assert_eq!(code(&output), Some(0), "{}", text(&output));
 }
 
@@ -228,13 +205,13 @@ fn the_recorder_is_an_isolated_agents_only_way_out() {
     let this = this.to_str().expect("UTF-8");
     let agent = [this, "--nocapture", "--exact", "agent_that_tries_to_get_out", to.as_str()];
     let isolate = format!("--isolate-agent=recorder:{to}");
-    let output = user.check(&[&isolate, "--secret", "KEY=sk-a-secret-of-this-test-1234"], &agent);
+    let output = check(&user, &[&isolate, "--secret", "KEY=sk-a-secret-of-this-test-1234"], &agent);
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report["agent"]["info"]["name"], "closed 200 echoed 403", "{}", text(&output));
 
-    let driver = user.records("driver").remove(0);
+    let driver = records(&user, "driver").remove(0);
     assert!(driver["permissions"].to_string().contains("recorder-socket"), "{driver}");
-    let network = user.records("network");
+    let network = records(&user, "network");
     let went = |record: &Value| record["to"] == to.as_str() && record["sent_bytes"] == SAID.len();
     let went = network.iter().find(|record| went(record)).expect("the exchange is kept");
     assert_eq!(went["received_bytes"], SAID.len());

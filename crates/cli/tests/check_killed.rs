@@ -4,15 +4,17 @@
 
 #![cfg(target_os = "linux")]
 
+mod user;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pintle_testkit::deaths::{Watched, descendants};
 use serde_json::Value;
 
-const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
+use user::{MOCK, PINTLE, User};
 
 /// So that a failing test ends.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -45,48 +47,25 @@ impl Moments {
     }
 }
 
-struct User {
-    dir: tempfile::TempDir,
+fn check(user: &User, isolated: bool) -> Command {
+    let mut args = vec!["check", "--format", "json", "--jobs", "2"];
+    args.extend(CASES);
+    if isolated {
+        args.push("--isolate-agent");
+    }
+    args.push("--");
+    args.extend(MOCK);
+    let mut command = user.command(&args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
-impl User {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        for name in ["cwd", "tmp", "home"] {
-            fs::create_dir(dir.path().join(name)).expect("a directory");
-        }
-        Self { dir }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn pintle(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(PINTLE);
-        command.args(args).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", self.path("home"));
-        command.env("PINTLE_HOME", self.path("state")).env("TMPDIR", self.path("tmp"));
-        command.current_dir(self.path("cwd")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn check(&self, isolated: bool) -> Command {
-        let mut args = vec!["check", "--format", "json", "--jobs", "2"];
-        args.extend(CASES);
-        if isolated {
-            args.push("--isolate-agent");
-        }
-        args.extend(["--", PINTLE, "mock", "agent"]);
-        self.pintle(&args)
-    }
-
-    /// How many records stand in the journal of the newest run.
-    fn records(&self) -> u64 {
-        let runs = fs::read_dir(self.path("state/runs")).into_iter().flatten().flatten();
-        let newest = runs.map(|entry| entry.path()).max();
-        let journal = newest.and_then(|run| fs::read(run.join("journal.ndjson")).ok()).unwrap_or_default();
-        journal.iter().filter(|byte| **byte == b'\n').count() as u64
-    }
+/// How many records stand in the journal of the newest run.
+fn records(user: &User) -> u64 {
+    let runs = fs::read_dir(user.path("state/runs")).into_iter().flatten().flatten();
+    let newest = runs.map(|entry| entry.path()).max();
+    let journal = newest.and_then(|run| fs::read(run.join("journal.ndjson")).ok()).unwrap_or_default();
+    journal.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 fn command_line(pid: u32) -> Vec<String> {
@@ -140,16 +119,16 @@ fn a_kill_at_any_moment_leaves_nothing_and_blames_nobody() {
 /// Returns whether anything was there to be killed at that moment.
 fn one_round(user: &User, victim: Victim, moment: u64, isolated: bool, moments: &mut Moments) -> bool {
     let before = runs_of(user);
-    let mut check = user.check(isolated).spawn().expect("the binary runs");
+    let mut check = check(user, isolated).spawn().expect("the binary runs");
     let (stdout, stderr) = (drain(check.stdout.take()), drain(check.stderr.take()));
     let core = Watched::new(check.id());
     let began = Instant::now();
     // Another look whenever there may be more records; or it has ended.
     while !core.ends_within(Duration::from_millis(2)) {
-        if runs_of(user) > before && user.records() >= moment || moment == 0 {
+        if runs_of(user) > before && records(user) >= moment || moment == 0 {
             break;
         }
-        assert!(began.elapsed() < LIMIT, "it stands still at record {}", user.records());
+        assert!(began.elapsed() < LIMIT, "it stands still at record {}", records(user));
     }
     let family = descendants(check.id());
     let mut possible: Vec<u32> = family.iter().copied().chain([check.id()]).filter(|pid| is(*pid, victim)).collect();
@@ -168,7 +147,7 @@ fn one_round(user: &User, victim: Victim, moment: u64, isolated: bool, moments: 
         let line = command_line(process.pid());
         assert!(process.ends_within(LIMIT), "{} lives on: {line:?}", process.pid());
     }
-    for pid in processes_of(user.dir.path()) {
+    for pid in processes_of(&user.path("")) {
         assert!(Watched::new(pid).ends_within(LIMIT), "{pid} lives on: {:?}", command_line(pid));
     }
     let (stdout, stderr) = (stdout.join().expect("stdout"), stderr.join().expect("stderr"));
@@ -195,12 +174,13 @@ fn drain(stream: Option<impl std::io::Read + Send + 'static>) -> std::thread::Jo
 }
 
 fn the_next_run_is_as_any(user: &User) {
-    let next = user.pintle(&["check", "--case", "basics", "--format", "json", "--", PINTLE, "mock", "agent"]).output();
+    let next = user.command(&["check", "--case", "basics", "--format", "json", "--", PINTLE, "mock", "agent"]).output();
     let next = next.expect("the binary runs");
     assert_eq!(next.status.code(), Some(0), "{}", String::from_utf8_lossy(&next.stderr));
     let left: Vec<_> = fs::read_dir(user.path("tmp")).expect("a directory").flatten().map(|e| e.path()).collect();
     assert!(left.is_empty(), "{left:?}");
-    let verified = user.pintle(&["evidence", "verify", "--all", "--format", "json"]).output().expect("the binary runs");
+    let verified =
+        user.command(&["evidence", "verify", "--all", "--format", "json"]).output().expect("the binary runs");
     let verified: Value = serde_json::from_slice(&verified.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&verified.stderr)));
     for run in verified["runs"].as_array().expect("runs") {

@@ -10,9 +10,9 @@ mod sys;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{check, driver, evidence, json, mock, prompt, task, trace};
+use crate::commands::{check, driver, evidence, json, manual, mock, prompt, task, trace};
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -56,6 +56,12 @@ enum Command {
     /// The task pointer: what a session works on, kept through compaction, resume and crash.
     #[command(subcommand, visible_alias = "pointer")]
     Task(task::TaskCommand),
+    /// Print the script with which a shell completes the words of pintle.
+    ///
+    /// For bash: `pintle completions bash >~/.local/share/bash-completion/completions/pintle`.
+    Completions(manual::CompletionsArgs),
+    /// Print the manual page of pintle or of one of its commands: `pintle man task install | man -l -`.
+    Man(manual::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -104,6 +110,8 @@ fn run(command: &Command) -> u8 {
             Ok(code) => return code,
             Err(error) => (Err(error), trace::json(args)),
         },
+        Command::Completions(args) => (manual::completions(args, Cli::command()), false),
+        Command::Man(args) => (manual::man(args, Cli::command()), false),
         Command::Task(command) => return task::run(command, std::ffi::OsStr::new("pintle")) as u8,
     };
     finish(result, json) as u8

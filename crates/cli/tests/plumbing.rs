@@ -209,3 +209,28 @@ fn a_reader_that_goes_away_is_a_success() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stderr.is_empty());
 }
+
+/// Shells and `man` learn the command line from where the help has it.
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let text = |args: &[&str]| {
+        let output = pintle(args, b"");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let commands =
+        ["check", "judge", "prompt", "evidence", "driver", "json", "mock", "trace", "task", "completions", "man"];
+    let page = text(&["man"]);
+    assert!(page.starts_with(".ie") && page.contains(".TH pintle 1"), "{page}");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = text(&["completions", shell]);
+        for command in commands {
+            assert!(script.contains(command) && page.contains(&format!("pintle\\-{command}(1)")), "{shell}: {command}");
+        }
+    }
+    let page = text(&["man", "task", "install"]);
+    assert!(page.contains("pintle\\-task\\-install") && page.contains("dry\\-run"), "{page}");
+    check_exit(&["man", "task", "fly"], b"", 2, "find the command `fly` below `pintle task`");
+    check_exit(&["man", "judge", "fly"], b"", 2, "it has no commands");
+    check_exit(&["completions", "dash"], b"", 2, "dash");
+}

@@ -6,6 +6,7 @@ pub(crate) mod driver;
 pub(crate) mod evidence;
 pub(crate) mod exec;
 pub(crate) mod json;
+pub(crate) mod manual;
 pub(crate) mod mock;
 pub(crate) mod prompt;
 pub(crate) mod task;

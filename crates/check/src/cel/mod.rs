@@ -6,6 +6,7 @@
 //! An expression that cannot be evaluated is a fault of the harness, never of the agent.
 
 mod bounds;
+mod calls;
 mod check;
 mod error;
 mod evaluate;

@@ -91,6 +91,20 @@ fn what_is_broken_elsewhere_is_no_reason_to_stay() {
     assert!(error.contains(".gemini/settings.json") && !error.contains("what belongs"), "{error}");
 }
 
+/// What a killed run left beside a file goes with the next run, also when that has nothing else to do.
+#[test]
+fn leftovers_of_a_killed_run_go_with_the_next() {
+    let home = Home::new();
+    home.write(".claude/settings.json", "{}\n");
+    for words in [&["install", "--agent", "claude", "--yes"][..], &["uninstall", "--yes"], &["uninstall", "--yes"]] {
+        home.write(".claude/.settings.json.tmp-0123456789abcdef", "torn");
+        home.write(".claude/.theirs.tmp-0123456789abcdef", "theirs");
+        home.done(words);
+        assert!(!home.path(".claude/.settings.json.tmp-0123456789abcdef").exists(), "{words:?}");
+        assert_eq!(home.read(".claude/.theirs.tmp-0123456789abcdef"), "theirs");
+    }
+}
+
 /// Two agents on one file, by a link: both are in it, and both go.
 #[test]
 fn one_file_for_two_agents_gets_the_hooks_of_both() {

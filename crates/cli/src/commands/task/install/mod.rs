@@ -302,8 +302,9 @@ fn carry_out(action: &str, home: &Home, plans: &[Plan], consent: &Consent) -> Re
         .hint("nothing was written"));
     }
     let mut backup = None;
-    if !moving.is_empty() && !consent.dry_run {
-        if !consent.yes {
+    // Also where nothing changes: what a killed run left is cleaned up.
+    if !consent.dry_run {
+        if !moving.is_empty() && !consent.yes {
             ask(action, moving.len())?;
         }
         let done = settings::apply(&RealFs, &backups(home), action, SystemTime::now(), &changes);

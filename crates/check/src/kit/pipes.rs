@@ -2,13 +2,12 @@
 
 use std::future::{pending, poll_fn};
 use std::io;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use pintle_sdk::process::ChildStdin;
+use pintle_sdk::process::{ChildStdin, NamedPipe};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
@@ -17,10 +16,25 @@ const OPEN_RETRY: Duration = Duration::from_millis(5);
 
 /// An exact input on its way.
 pub(super) struct Feed {
-    pub(super) path: PathBuf,
-    pub(super) bytes: Bytes,
-    pub(super) sender: Option<pipe::Sender>,
-    pub(super) done: bool,
+    channel: Channel,
+    bytes: Bytes,
+}
+
+enum Channel {
+    /// The driver has not opened it.
+    Waiting(NamedPipe),
+    Open(pipe::Sender),
+    Closed,
+}
+
+impl Feed {
+    pub(super) fn new(pipe: NamedPipe, bytes: Bytes) -> Self {
+        Self { channel: Channel::Waiting(pipe), bytes }
+    }
+
+    pub(super) const fn is_done(&self) -> bool {
+        matches!(self.channel, Channel::Closed)
+    }
 }
 
 pub(super) async fn read(source: &mut Option<impl AsyncReadExt + Unpin>, buffer: &mut BytesMut) -> io::Result<usize> {
@@ -40,7 +54,7 @@ pub(super) async fn write(target: &mut Option<ChildStdin>, bytes: &[u8]) -> io::
 /// Hands every input over when the driver opens it. Waits without end; cancel safe. What goes wrong shows in the invocation.
 pub(super) async fn feed(feeds: &mut [Feed]) {
     let mut feeds: Vec<Pin<Box<_>>> =
-        feeds.iter_mut().filter(|feed| !feed.done).map(|feed| Box::pin(one(feed))).collect();
+        feeds.iter_mut().filter(|feed| !feed.is_done()).map(|feed| Box::pin(one(feed))).collect();
     poll_fn(|cx| {
         feeds.retain_mut(|feed| feed.as_mut().poll(cx).is_pending());
         Poll::<()>::Pending
@@ -50,30 +64,30 @@ pub(super) async fn feed(feeds: &mut [Feed]) {
 
 async fn one(feed: &mut Feed) {
     hand_over(feed).await;
-    feed.done = true;
     // The driver reads to the end that this makes.
-    feed.sender = None;
+    feed.channel = Channel::Closed;
 }
 
 async fn hand_over(feed: &mut Feed) {
     loop {
-        let Some(sender) = &feed.sender else {
-            match pipe::OpenOptions::new().open_sender(&feed.path) {
-                Ok(sender) => feed.sender = Some(sender),
-                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
-                    tokio::time::sleep(OPEN_RETRY).await;
-                }
+        match &feed.channel {
+            Channel::Closed => return,
+            // With its name gone, a second opening finds nothing.
+            Channel::Waiting(pipe) => match pipe.sender() {
+                Ok(Some(sender)) => feed.channel = Channel::Open(sender),
+                Ok(None) => tokio::time::sleep(OPEN_RETRY).await,
                 Err(_) => return,
+            },
+            Channel::Open(sender) => {
+                if feed.bytes.is_empty() || sender.writable().await.is_err() {
+                    return;
+                }
+                match sender.try_write(&feed.bytes) {
+                    Ok(count) => feed.bytes.advance(count),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => return,
+                }
             }
-            continue;
-        };
-        if feed.bytes.is_empty() || sender.writable().await.is_err() {
-            return;
-        }
-        match sender.try_write(&feed.bytes) {
-            Ok(count) => feed.bytes.advance(count),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
         }
     }
 }

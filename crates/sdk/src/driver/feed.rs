@@ -9,6 +9,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream, unix::pipe};
 use tokio::time::{Instant, sleep_until};
 
+use crate::process::NamedPipe;
+
 /// How soon after a failed open the next one is tried, at first and at most.
 const FIRST_RETRY: Duration = Duration::from_millis(1);
 const LAST_RETRY: Duration = Duration::from_millis(20);
@@ -27,19 +29,23 @@ pub enum InputTaken {
 
 /// Writes one exact input. Dropping it ends the attempt and removes the channel.
 pub(crate) struct InputFeed {
-    path: PathBuf,
     bytes: Vec<u8>,
     written: usize,
     state: State,
 }
 
 enum State {
-    /// No reader yet: an open without blocking says so by an error.
+    /// No reader yet.
     Opening {
+        channel: NamedPipe,
         retry_at: Instant,
         delay: Duration,
     },
-    Accepting(UnixListener),
+    Accepting {
+        #[expect(dead_code, reason = "held for its drop")]
+        channel: SocketFile,
+        listener: UnixListener,
+    },
     ToPipe(pipe::Sender),
     ToSocket(UnixStream),
     Done,
@@ -47,21 +53,22 @@ enum State {
 }
 
 impl InputFeed {
-    /// Through the FIFO that is at `path`.
-    pub(crate) fn pipe(path: PathBuf, bytes: Vec<u8>) -> Self {
-        let state = State::Opening { retry_at: Instant::now(), delay: FIRST_RETRY };
-        Self { path, bytes, written: 0, state }
+    /// Through a FIFO at `path`, which is made now.
+    pub(crate) fn pipe(path: PathBuf, bytes: Vec<u8>) -> io::Result<Self> {
+        let channel = NamedPipe::make(path)?;
+        let state = State::Opening { channel, retry_at: Instant::now(), delay: FIRST_RETRY };
+        Ok(Self { bytes, written: 0, state })
     }
 
     /// Through a socket at `path`, which is made now.
     pub(crate) fn socket(path: PathBuf, bytes: Vec<u8>) -> io::Result<Self> {
-        let state = State::Accepting(UnixListener::bind(&path)?);
-        Ok(Self { path, bytes, written: 0, state })
+        let state = State::Accepting { listener: UnixListener::bind(&path)?, channel: SocketFile(path) };
+        Ok(Self { bytes, written: 0, state })
     }
 
     pub(crate) fn taken(&self) -> InputTaken {
         match &self.state {
-            State::Opening { .. } | State::Accepting(_) => InputTaken::NotOpened,
+            State::Opening { .. } | State::Accepting { .. } => InputTaken::NotOpened,
             State::Failed if self.written == 0 => InputTaken::NotOpened,
             _ if self.written == self.bytes.len() => InputTaken::Whole,
             _ => InputTaken::Bytes(self.written as u64),
@@ -83,21 +90,20 @@ impl InputFeed {
         loop {
             match &mut self.state {
                 State::Done | State::Failed => return Ok(()),
-                State::Opening { retry_at, delay } => {
+                // With the state goes the channel's name: the input is given once, and a second opening finds nothing.
+                State::Opening { channel, retry_at, delay } => {
                     sleep_until(*retry_at).await;
-                    match pipe::OpenOptions::new().open_sender(&self.path) {
-                        Ok(sender) => self.opened(State::ToPipe(sender)),
-                        // ENXIO: nobody has the FIFO open for reading.
-                        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+                    match channel.sender()? {
+                        Some(sender) => self.state = State::ToPipe(sender),
+                        None => {
                             *retry_at = Instant::now() + *delay;
                             *delay = (*delay * 2).min(LAST_RETRY);
                         }
-                        Err(error) => return Err(error),
                     }
                 }
-                State::Accepting(listener) => {
+                State::Accepting { listener, .. } => {
                     let (stream, _) = listener.accept().await?;
-                    self.opened(State::ToSocket(stream));
+                    self.state = State::ToSocket(stream);
                 }
                 State::ToPipe(sender) => {
                     let rest = self.bytes.get(self.written..).unwrap_or_default();
@@ -124,12 +130,6 @@ impl InputFeed {
         }
     }
 
-    /// A second opening finds nothing: the input is given once.
-    fn opened(&mut self, state: State) {
-        let _ = std::fs::remove_file(&self.path);
-        self.state = state;
-    }
-
     fn wrote(&mut self, written: io::Result<usize>) -> io::Result<()> {
         match written {
             Ok(count) => self.written += count,
@@ -144,10 +144,13 @@ impl InputFeed {
     }
 }
 
-impl Drop for InputFeed {
+/// The name of a socket, which goes with it.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
     fn drop(&mut self) {
         // It lies in the work directory, which is removed as a whole; this only keeps it small.
-        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 

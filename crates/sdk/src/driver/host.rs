@@ -114,8 +114,8 @@ impl Core {
         let data = if launch.shim == Shim::None {
             None
         } else {
-            let (sender, receiver) = work.data_stream().map_err(CoreError::Pipe)?;
-            child.extra_fds.push(sender.into_blocking_fd().map_err(CoreError::Pipe)?);
+            let (named_pipe, receiver) = work.data_stream().map_err(CoreError::Pipe)?;
+            child.named_pipe = Some(named_pipe);
             if launch.input == InputKind::Memfd {
                 let count = launch.memory_inputs.min(MAX_MEMORY_INPUTS);
                 let made = MemoryInputs::make(count, FIRST_MEMORY_INPUT);

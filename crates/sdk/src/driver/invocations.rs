@@ -11,7 +11,6 @@ use tokio::time::sleep_until;
 use super::error::CoreError;
 use super::feed::{InputFeed, InputTaken};
 use super::host::Core;
-use super::launch::make_fifo;
 use super::run::{CancelCause, Invoke, Observed, Run};
 
 /// What Core keeps of an active invocation.
@@ -206,8 +205,7 @@ impl Core {
         let feed = if kind == InputKind::Socket {
             InputFeed::socket(path, bytes).map_err(failed)?
         } else {
-            make_fifo(&path).map_err(failed)?;
-            InputFeed::pipe(path, bytes)
+            InputFeed::pipe(path, bytes).map_err(failed)?
         };
         Ok((value, Some(feed)))
     }

@@ -13,7 +13,7 @@ use super::error::CoreError;
 use super::memory::MAX_MEMORY_INPUTS;
 use super::recorder::RecorderConfig;
 use super::rules::DriverRules;
-use crate::process::{Environment, Ladder, PrivateDir, Program, Shim};
+use crate::process::{Environment, Ladder, NamedPipe, PrivateDir, Program, Shim};
 
 /// Everything about a driver that is chosen before it starts.
 #[derive(Debug)]
@@ -110,14 +110,10 @@ impl WorkDir {
         env.set("TMPDIR", self.path().join("tmp"));
     }
 
-    /// Makes the FIFO of the companion streams, `data.fifo`, and opens both of its ends: the driver's, which the keeper hands
-    /// over as descriptor 3, and Core's. Nobody waits for the other in that, and there is an end of file once the driver and
-    /// all that inherited the descriptor are gone.
-    pub(crate) fn data_stream(&self) -> io::Result<(pipe::Sender, pipe::Receiver)> {
-        let path = self.path().join("data.fifo");
-        make_fifo(&path)?;
-        let receiver = pipe::OpenOptions::new().open_receiver(&path)?;
-        Ok((pipe::OpenOptions::new().open_sender(&path)?, receiver))
+    /// Makes the FIFO of the companion streams, `data.fifo`, and opens Core's end. The keeper opens the driver's, so that
+    /// there is an end of file once the driver and all that inherited the descriptor are gone.
+    pub(crate) fn data_stream(&self) -> io::Result<(NamedPipe, pipe::Receiver)> {
+        NamedPipe::receiver(self.path().join("data.fifo"))
     }
 
     /// Where the channel of the next exact input goes.
@@ -135,13 +131,3 @@ impl WorkDir {
         Ok(ObjectRef { kind: fixture.kind.clone(), instance_id: None, content_digest: digest })
     }
 }
-
-/// Makes a FIFO that its owner may open.
-#[cfg(not(target_vendor = "apple"))]
-pub(crate) fn make_fifo(path: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(io::Error::from)
-}
-
-#[cfg(target_vendor = "apple")]
-pub(crate) use crate::sys::make_fifo;

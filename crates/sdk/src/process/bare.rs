@@ -34,7 +34,7 @@ struct Group {
 impl Bare {
     pub(super) fn spawn(launch: Launch, streams: Streams) -> Result<Started<Self>, SpawnError> {
         let program = launch.program.path().to_owned();
-        if !launch.extra_fds.is_empty() {
+        if !launch.extra_fds.is_empty() || launch.named_pipe.is_some() {
             return Err(SpawnError::NeedsKeeper { program });
         }
         let mut command = Command::new(&program);

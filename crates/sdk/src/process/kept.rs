@@ -28,6 +28,7 @@ use tokio::{
 use super::{
     error::{SpawnError, exec_error},
     launch::Launch,
+    named_pipe::NamedPipe,
     outcome::{Descendants, Exit},
     progress::{Gone, Progress, Started},
     protocol::{Command, MAX_EXTRA_FDS, MAX_STATUS_BYTES, Order, OrderError, Stage, Status},
@@ -47,7 +48,7 @@ impl Kept {
     pub(super) async fn spawn(launch: Launch, shim: PathBuf, streams: Streams) -> Result<Started<Self>, SpawnError> {
         let program = launch.program.path().to_owned();
         let cwd = launch.cwd.clone();
-        let (order, extra) = order_of(launch)?;
+        let (order, extra, named_pipe) = order_of(launch)?;
         let keeper_error = |source| SpawnError::Keeper { shim: shim.clone(), source };
 
         let (ours, theirs) = StdUnixStream::pair().map_err(|source| SpawnError::Pipe { source })?;
@@ -75,6 +76,8 @@ impl Kept {
             }
             _ => return Err(SpawnError::NotAKeeper { shim }),
         };
+        // The keeper has opened it.
+        drop(named_pipe);
         let target = Target::hold(pid);
         let (progress, receiver) = watch::channel(Progress::default());
         tokio::spawn(supervise(statuses, keeper, target, progress));
@@ -95,10 +98,13 @@ impl Kept {
     }
 }
 
-fn order_of(launch: Launch) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
+/// The order, the descriptors that go with it, and the FIFO that the keeper opens.
+type Parts = (Vec<u8>, Vec<OwnedFd>, Option<NamedPipe>);
+
+fn order_of(launch: Launch) -> Result<Parts, SpawnError> {
     let program = launch.program.path().to_owned();
     let refuse = |reason| SpawnError::Order { program: program.clone(), reason };
-    if launch.extra_fds.len() > MAX_EXTRA_FDS {
+    if launch.extra_fds.len() + usize::from(launch.named_pipe.is_some()) > MAX_EXTRA_FDS {
         return Err(refuse("there are more than 8 extra descriptors"));
     }
     let order = Order {
@@ -108,6 +114,7 @@ fn order_of(launch: Launch) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
         env: launch.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         cwd: launch.cwd,
         settle_ms: u64::try_from(launch.settle.as_millis()).unwrap_or(u64::MAX),
+        named_pipe: launch.named_pipe.as_ref().map(|pipe| (pipe.path().to_owned(), pipe.file())),
         extra_fds: launch.extra_fds.len(),
         sandbox: launch.sandbox,
     };
@@ -116,7 +123,7 @@ fn order_of(launch: Launch) -> Result<(Vec<u8>, Vec<OwnedFd>), SpawnError> {
         OrderError::Nul => refuse("there is a NUL byte in them"),
         OrderError::Header | OrderError::Version | OrderError::Strings => refuse("they cannot be written down"),
     })?;
-    Ok((bytes, launch.extra_fds))
+    Ok((bytes, launch.extra_fds, launch.named_pipe))
 }
 
 /// Sends the descriptors with as much of the order as the fresh socket takes, and says how much that was.

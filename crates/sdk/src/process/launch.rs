@@ -29,7 +29,12 @@ pub struct Launch {
     pub settle: Duration,
     /// What the child is kept from; nothing unless changed. It takes a keeper, and Linux.
     pub sandbox: Option<Sandbox>,
-    /// Descriptors that the child gets as 3, 4 and so on; at most 8. They need a keeper.
+    /// A FIFO that the keeper opens for writing, and whose name is gone then: the child has it as descriptor 3. It needs a
+    /// keeper.
+    #[cfg(unix)]
+    pub named_pipe: Option<super::NamedPipe>,
+    /// Descriptors that the child gets as 3, 4 and so on, behind that of [`named_pipe`](Self::named_pipe); at most 8 with it.
+    /// They need a keeper.
     #[cfg(unix)]
     pub extra_fds: Vec<std::os::fd::OwnedFd>,
 }
@@ -47,6 +52,8 @@ impl Launch {
             shim: Shim::None,
             settle: Duration::from_millis(500),
             sandbox: None,
+            #[cfg(unix)]
+            named_pipe: None,
             #[cfg(unix)]
             extra_fds: Vec::new(),
         }

@@ -38,6 +38,8 @@ mod job;
 #[cfg(target_os = "linux")]
 mod kept;
 mod launch;
+#[cfg(unix)]
+pub(crate) mod named_pipe;
 pub(crate) mod outcome;
 mod private_dir;
 mod program;
@@ -54,6 +56,8 @@ pub use child::Process;
 pub use environment::Environment;
 pub use error::SpawnError;
 pub use launch::{Ladder, Launch, Shim, Stderr};
+#[cfg(unix)]
+pub use named_pipe::NamedPipe;
 pub use outcome::{Descendants, Exit, Found, Isolation, NoIsolation, Outcome};
 pub use private_dir::PrivateDir;
 pub use program::{Program, ProgramError};

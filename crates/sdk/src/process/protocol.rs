@@ -2,7 +2,7 @@
 //!
 //! Core's first message is the order: a big-endian u32 with the length of what follows, one line of JSON ([`Header`]), then
 //! strings that each end in NUL: the program, its argv 0, its arguments, its environment as `NAME=VALUE`, its working
-//! directory if there is one, the paths of its sandbox if there is one. No string that `execve` takes can have a NUL in it. The descriptors (standard input, output,
+//! directory if there is one, that of its FIFO if there is one, the paths of its sandbox if there is one. No string that `execve` takes can have a NUL in it. The descriptors (standard input, output,
 //! error, then the extra ones) travel with the length. Nothing of this is on a command line, where everybody could read it.
 //!
 //! After that Core sends two-byte [`Command`]s, and the keeper answers with one JSON line per [`Status`]. End of input, for
@@ -18,12 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     applied::Applied,
+    named_pipe::FileId,
     outcome::{Exit, Found},
     sandbox::{Exceeded, Network, Paths, ResourceLimits, Sandbox},
 };
 
 /// Changes when one side would misunderstand the other; a keeper refuses what it does not know.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// The most bytes of an order: twice what Linux lets arguments and environment have by default.
 pub(crate) const MAX_ORDER_BYTES: usize = 4 * 1024 * 1024;
@@ -46,6 +47,8 @@ pub(crate) struct Order {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) settle_ms: u64,
+    /// A FIFO to be opened for writing, and which file it must be.
+    pub(crate) named_pipe: Option<(PathBuf, FileId)>,
     pub(crate) extra_fds: usize,
     pub(crate) sandbox: Option<Sandbox>,
 }
@@ -59,6 +62,9 @@ struct Header {
     env: usize,
     has_cwd: bool,
     settle_ms: u64,
+    /// Device and inode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    named_pipe: Option<(u64, u64)>,
     extra_fds: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sandbox: Option<SandboxHeader>,
@@ -127,6 +133,7 @@ impl Order {
             env: self.env.len(),
             has_cwd: self.cwd.is_some(),
             settle_ms: self.settle_ms,
+            named_pipe: self.named_pipe.as_ref().map(|(_, file)| (file.device, file.inode)),
             extra_fds: self.extra_fds,
             sandbox: self.sandbox.as_ref().map(SandboxHeader::of),
         };
@@ -149,6 +156,9 @@ impl Order {
         self.env.iter().try_for_each(|(name, value)| push(&[name, OsStr::new("="), value]))?;
         if let Some(cwd) = &self.cwd {
             push(&[cwd.as_os_str()])?;
+        }
+        if let Some((path, _)) = &self.named_pipe {
+            push(&[path.as_os_str()])?;
         }
         if let Some(sandbox) = &self.sandbox {
             sandbox.folder.iter().try_for_each(|path| push(&[path.as_os_str()]))?;
@@ -182,6 +192,10 @@ impl Order {
             env: (0..header.env).map(|_| split_variable(&next()?)).collect::<Result<_, _>>()?,
             cwd: if header.has_cwd { Some(next()?.into()) } else { None },
             settle_ms: header.settle_ms,
+            named_pipe: match header.named_pipe {
+                Some((device, inode)) => Some((next()?.into(), FileId { device, inode })),
+                None => None,
+            },
             extra_fds: header.extra_fds,
             sandbox: header.sandbox.map(|sandbox| sandbox.decode(&mut next)).transpose()?,
         };
@@ -314,10 +328,12 @@ mod tests {
             cwd in prop::option::of(text()),
             settle_ms in any::<u64>(),
             sandbox in prop::option::of(sandbox()),
+            named_pipe in prop::option::of((text(), any::<u64>(), any::<u64>())),
         ) {
+            let named_pipe = named_pipe.map(|(path, device, inode)| (path.into(), FileId { device, inode }));
             let order = Order {
                 program: program.clone().into(), arg0: program, args, env, cwd: cwd.map(Into::into), settle_ms, extra_fds: 1,
-                sandbox,
+                named_pipe, sandbox,
             };
             let bytes = order.encode().expect("no NUL in it");
             prop_assert_eq!(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize, bytes.len() - 4);
@@ -337,6 +353,7 @@ mod tests {
             env: Vec::new(),
             cwd: None,
             settle_ms: 0,
+            named_pipe: None,
             extra_fds: 0,
             sandbox: None,
         };

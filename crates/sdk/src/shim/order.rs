@@ -12,6 +12,7 @@ use std::{
 };
 
 use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
     io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
 };
@@ -20,6 +21,7 @@ use super::{Abilities, confine::Confinement};
 use crate::{
     process::{
         Measure, Sandbox,
+        named_pipe::{FileId, open_end},
         protocol::{MAX_EXTRA_FDS, MAX_ORDER_BYTES, Order, OrderError, Stage},
     },
     sys,
@@ -97,7 +99,14 @@ pub(super) fn receive(control: &mut UnixStream) -> Result<Option<Received>, Refu
     if fds.len() != 3 + order.extra_fds {
         return Err(Refusal { stage: Stage::Order, errno: None });
     }
-    let extra = fds.split_off(3);
+    let mut extra = fds.split_off(3);
+    if let Some((path, file)) = &order.named_pipe {
+        let end = writing_end(path, *file).map_err(|error| Refusal::at(Stage::Setup, &error))?;
+        extra.insert(0, end);
+        if extra.len() > MAX_EXTRA_FDS {
+            return Err(Refusal { stage: Stage::Order, errno: None });
+        }
+    }
     let stdio = fds.try_into().map_err(|_| Refusal { stage: Stage::Order, errno: None })?;
     Ok(Some(Received { order, stdio, extra }))
 }
@@ -168,6 +177,14 @@ impl Spawner {
         // What nothing is known of is not enforced; the caller says so.
         Ok((child, measures.unwrap_or_default()))
     }
+}
+
+/// The end that the target writes to. Its owner reads from it already, so this does not wait; the target's writes do.
+fn writing_end(path: &Path, file: FileId) -> io::Result<OwnedFd> {
+    let end = open_end(path, file, OFlags::WRONLY)?;
+    fcntl_setfl(&end, fcntl_getfl(&end)? - OFlags::NONBLOCK)?;
+    std::fs::remove_file(path)?;
+    Ok(end)
 }
 
 /// Tells a missing working directory from a missing program, which the error of `posix_spawn` does not.

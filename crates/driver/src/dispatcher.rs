@@ -6,7 +6,7 @@ use pintle_wire::InstanceId;
 
 use crate::error::ProtocolError;
 use crate::machine::{ActiveInvocation, Event, Machine, State};
-use crate::message::{Call, Message, Notification};
+use crate::message::{Call, Message, Notification, Request};
 use crate::params::{CancelParams, CompletedParams, InvokeParams, ObservationParams};
 use crate::results::Capabilities;
 
@@ -176,33 +176,20 @@ impl Dispatcher {
     /// As the step that the message stands for.
     pub fn apply(&mut self, message: &Message) -> Result<(), ProtocolError> {
         match message {
-            Message::Request(request) => match &request.call {
-                // Their params are judged before the state, with the machine's own check.
-                Call::Hello(_) | Call::Prepare(_) if self.active.is_empty() => self.session.apply(message),
-                Call::Hello(_) | Call::Prepare(_) => self.busy_apply(message),
-                Call::Capabilities(_) => self.check_capabilities(),
-                Call::Invoke(params) => self.begin_invocation(params),
-                Call::Cancel(params) => self.request_cancel(params),
-                Call::Reset(_) => self.reset(),
-                Call::Shutdown(_) => self.shutdown(),
-            },
+            Message::Request(Request { call: Call::Invoke(params), .. }) => self.begin_invocation(params),
+            Message::Request(Request { call: Call::Cancel(params), .. }) => self.request_cancel(params),
             Message::Notification(Notification::Observation(params)) => self.observe(params),
             Message::Notification(Notification::Completed(params)) => self.complete(params),
-            Message::Response(_) => Err(ProtocolError::ResponseApplied),
+            // What is about the session: the machine of an active invocation refuses it as it must.
+            Message::Request(_) | Message::Response(_) => {
+                self.active.values_mut().next().unwrap_or(&mut self.session).apply(message)
+            }
         }
     }
 
     /// Takes back an invocation that the driver refused to start. Its id stays free. Whether it was active.
     pub(crate) fn take_back(&mut self, invocation_id: &InstanceId) -> bool {
         self.active.remove(invocation_id).is_some()
-    }
-
-    /// A hello or a prepare while an invocation is active: the machine of that invocation refuses it as it must.
-    fn busy_apply(&mut self, message: &Message) -> Result<(), ProtocolError> {
-        match self.active.values_mut().next() {
-            Some(machine) => machine.apply(message),
-            None => self.session.apply(message),
-        }
     }
 
     fn idle(&self, event: Event) -> Result<(), ProtocolError> {

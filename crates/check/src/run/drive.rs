@@ -11,6 +11,7 @@ use pintle_sdk::driver::{
     Observed, Permission, Plan as Preparation, RECORDER_VARIABLE, RecorderConfig, Run, StartError, TerminalStatus,
 };
 use pintle_sdk::process::{Applied, Captured, Isolation};
+use pintle_store::Sanitiser;
 use pintle_wire::{Digest, InstanceId, to_canonical};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -35,7 +36,7 @@ const GRANTED: [&str; 6] = [
     Permission::COMPANION_STREAM,
 ];
 /// Bytes of each connection through the recorder, and direction, that are kept.
-const EXCHANGE_KEPT_BYTES: usize = 16 * 1024;
+pub(super) const EXCHANGE_KEPT_BYTES: usize = 16 * 1024;
 /// Most bytes of a driver's standard error that a message quotes.
 const QUOTED_STDERR_BYTES: usize = 1024;
 
@@ -87,6 +88,7 @@ pub(super) struct Work {
     pub(super) jobs: Arc<[Job]>,
     pub(super) queue: Mutex<VecDeque<usize>>,
     pub(super) plan_digest: Digest,
+    pub(super) sanitiser: Arc<Sanitiser>,
     /// The file that the driver says it is, as it was at the start.
     pub(super) artifact: Artifact,
     pub(super) cancel: CancellationToken,
@@ -216,7 +218,7 @@ impl Work {
         let grants = launch.rules.grants.clone();
         launch.session.verify_summary = true;
         let mut core = tokio::select! {
-            started = Core::start(launch) => started.map_err(|error| start_failure(&error))?,
+            started = Core::start(launch) => started.map_err(|error| self.start_failure(&error))?,
             () = self.cancel.cancelled() => return Err((Fault::Environment, INTERRUPTED.to_owned())),
         };
         let Some(hello) = core.driver().cloned() else {
@@ -237,7 +239,7 @@ impl Work {
             }
             Err(error) => {
                 let ended = core.kill().await;
-                Err((fault_of(&error), with_stderr(chain(&error), &ended.stderr)))
+                Err((fault_of(&error), self.with_stderr(chain(&error), &ended.stderr)))
             }
         }
     }
@@ -268,7 +270,8 @@ impl Work {
     fn recorder(&self) -> Option<RecorderConfig> {
         let AgentNetwork::Recorder(allow) = &self.request.agent.isolation.as_ref()?.network else { return None };
         let mut config = RecorderConfig::new(allow.clone());
-        config.kept_bytes = EXCHANGE_KEPT_BYTES;
+        // A secret that begins in what is kept shows behind it.
+        config.kept_bytes = EXCHANGE_KEPT_BYTES + self.sanitiser.hold_back_bytes();
         Some(config)
     }
 
@@ -280,6 +283,31 @@ impl Work {
         let lacking: Vec<String> =
             applied.lacking().map(|measure| format!("{}: {}", measure.aspect.as_str(), measure.how)).collect();
         (!lacking.is_empty()).then(|| format!("failed to isolate the driver as required: {}", lacking.join("; ")))
+    }
+
+    fn start_failure(&self, error: &StartError) -> (Fault, String) {
+        let message = chain(&error.error);
+        let message = match &error.ended {
+            Some(ended) => self.with_stderr(message, &ended.stderr),
+            None => message,
+        };
+        (fault_of(&error.error), message)
+    }
+
+    /// Quotes the end of what a driver wrote. Secrets are replaced before it is cut: one that the cut has parted would not be
+    /// known any more.
+    fn with_stderr(&self, message: String, stderr: &Captured) -> String {
+        let text = self.sanitiser.text(stderr.to_text().as_bytes(), usize::MAX);
+        let text = text.to_text();
+        let text = text.trim();
+        if text.is_empty() {
+            return message;
+        }
+        let mut start = text.len().saturating_sub(QUOTED_STDERR_BYTES);
+        while !text.is_char_boundary(start) {
+            start += 1;
+        }
+        format!("{message}; it wrote: {}", &text[start..])
     }
 
     async fn carry_out(&self, core: &mut Core, at: usize) -> Result<End, Deaf> {
@@ -326,7 +354,9 @@ impl Work {
         };
         Ok(match ended {
             Ok(end) => end,
-            Err(error) => End::Broken { fault: fault_of(&error), message: with_stderr(chain(&error), &core.stderr()) },
+            Err(error) => {
+                End::Broken { fault: fault_of(&error), message: self.with_stderr(chain(&error), &core.stderr()) }
+            }
         })
     }
 
@@ -424,15 +454,6 @@ fn message_of(payload: &str) -> Option<String> {
     Some(payload.get("message")?.as_str()?.to_owned())
 }
 
-fn start_failure(error: &StartError) -> (Fault, String) {
-    let message = chain(&error.error);
-    let message = match &error.ended {
-        Some(ended) => with_stderr(message, &ended.stderr),
-        None => message,
-    };
-    (fault_of(&error.error), message)
-}
-
 fn fault_of(error: &CoreError) -> Fault {
     match error {
         error if error.is_drivers() => Fault::Driver,
@@ -458,17 +479,4 @@ fn chain(error: &dyn Error) -> String {
         below = source.source();
     }
     text
-}
-
-fn with_stderr(message: String, stderr: &Captured) -> String {
-    let text = stderr.to_text();
-    let text = text.trim();
-    if text.is_empty() {
-        return message;
-    }
-    let mut start = text.len().saturating_sub(QUOTED_STDERR_BYTES);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    format!("{message}; it wrote: {}", &text[start..])
 }

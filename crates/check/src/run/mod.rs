@@ -170,6 +170,7 @@ pub async fn check(
         queue: Mutex::new((0..jobs.len()).collect::<VecDeque<_>>()),
         jobs: Arc::clone(&jobs),
         plan_digest: digest,
+        sanitiser: Arc::clone(&sanitiser),
         artifact,
         cancel,
         events,

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::drive::{DriverFacts, End, Event, INTERRUPTED};
+use super::drive::{DriverFacts, EXCHANGE_KEPT_BYTES, End, Event, INTERRUPTED};
 use super::evidence::{
     DriverEndRecord, DriverRecord, EndKind, EndRecord, Head, NetworkRecord, ObservationRecord, StartRecord,
     StreamRecord, kind,
@@ -125,8 +125,10 @@ impl Recorder {
                     match followed {
                         Some((key, text)) => {
                             let held = Held { key: key.clone(), record };
+                            let follows_gap = key.follows_gap(&held.record);
                             let text_redactor = scenario.texts.entry(key).or_insert_with(|| sanitiser.pieces());
-                            let certain = text_redactor.push(held, text.as_bytes());
+                            let mut certain = if follows_gap { text_redactor.gap() } else { Vec::new() };
+                            certain.extend(text_redactor.push(held, text.as_bytes()));
                             self.let_go(scenario, certain);
                         }
                         None => self.observe(scenario, &record),
@@ -181,19 +183,26 @@ impl Recorder {
             to: exchange.to.clone(),
             refused: exchange.refused.map(Refusal::as_str),
             sent_bytes: exchange.sent_bytes,
-            sent: self.head(&exchange.sent),
+            sent: self.head(&exchange.sent, exchange.sent_bytes),
             received_bytes: exchange.received_bytes,
-            received: self.head(&exchange.received),
+            received: self.head(&exchange.received, exchange.received_bytes),
         };
         self.append(kind::NETWORK, &record);
     }
 
-    /// Secrets are looked for before the bytes are encoded, in which they would not be found.
-    fn head(&mut self, bytes: &[u8]) -> Head {
-        let kept = self.sanitiser.text(bytes, usize::MAX);
+    /// The first of `all_bytes` that were said, of which `bytes` were kept. Secrets are looked for before the bytes are cut
+    /// and encoded, after which they would not be found.
+    fn head(&mut self, bytes: &[u8], all_bytes: u64) -> Head {
+        let is_whole = bytes.len() as u64 == all_bytes;
+        let certain = if is_whole { bytes.len() } else { bytes.len().saturating_sub(self.sanitiser.hold_back_bytes()) };
+        let kept = self.sanitiser.beginning(bytes, certain.min(EXCHANGE_KEPT_BYTES));
         self.redactions.add(kept.redactions());
         match std::str::from_utf8(kept.bytes()) {
             Ok(text) => Head::Text(text.to_owned()),
+            // The cut went through a character.
+            Err(error) if error.error_len().is_none() => {
+                Head::Text(String::from_utf8_lossy(&kept.bytes()[..error.valid_up_to()]).into_owned())
+            }
             Err(_) => Head::Base64(STANDARD.encode(kept.bytes())),
         }
     }
@@ -341,4 +350,75 @@ pub(super) fn fault_text(error: &EvidenceError) -> String {
 fn parse(payload: &str) -> Option<Value> {
     let limits = ScanLimits { max_bytes: MAX_PAYLOAD_BYTES, max_depth: MAX_DEPTH };
     scan(payload.as_bytes(), Profile::DriverRpc, limits).ok()?.decode().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use pintle_store::RealFs;
+    use pintle_store::evidence::Places;
+    use pintle_wire::InstanceId;
+
+    use super::*;
+
+    const SECRET: &str = "s3cr3t-Canary-0123456789";
+
+    /// What stands in the journal of a run in which one connection went through the recorder.
+    fn journal(exchange: Exchange) -> String {
+        let dir = tempfile::tempdir().expect("a directory");
+        let sanitiser = Arc::new(Sanitiser::new([SECRET]));
+        let facts = sanitiser.value(&serde_json::json!({"schema": "test"})).expect("facts");
+        let id = InstanceId::new(1_700_000_000_000, [3; 16]).expect("an id");
+        let run = EvidenceRun::create(Arc::new(RealFs), &Places::below(dir.path()), id, &facts).expect("a run");
+        let journal = run.dir().join("journal.ndjson");
+        let (progress, _) = mpsc::unbounded_channel();
+        let mut recorder = Recorder {
+            jobs: Arc::new([]),
+            sanitiser,
+            run: Some(run),
+            faults: Vec::new(),
+            redactions: Redactions::default(),
+            progress,
+        };
+        recorder.network(&exchange);
+        assert_eq!(recorder.faults, Vec::<String>::new());
+        recorder.run.take().expect("a run").finish().expect("it is finished");
+        std::fs::read_to_string(journal).expect("a journal")
+    }
+
+    /// No canary survives in any sink: not in parts either, wherever the limit of what is kept cuts it, plain or not.
+    #[test]
+    fn a_secret_that_the_recorders_limit_cuts_is_gone() {
+        let hold_back = Sanitiser::new([SECRET]).hold_back_bytes();
+        let encoded = STANDARD.encode(SECRET);
+        for spelled in [SECRET, encoded.as_str()] {
+            for before in (EXCHANGE_KEPT_BYTES - spelled.len()..=EXCHANGE_KEPT_BYTES).step_by(3) {
+                let mut said = vec![b'.'; before];
+                said.extend_from_slice(spelled.as_bytes());
+                said.resize(EXCHANGE_KEPT_BYTES + hold_back, b'.');
+                let mut exchange = Exchange::default();
+                // One direction was cut by Core's limit for each, the other by that for all.
+                (exchange.sent_bytes, exchange.received_bytes) = (1 << 20, 1 << 20);
+                exchange.received = said[..before + 5].to_vec();
+                exchange.sent = said;
+                let journal = journal(exchange);
+                for part in spelled.as_bytes().windows(6) {
+                    assert!(memchr::memmem::find(journal.as_bytes(), part).is_none(), "{spelled} behind {before}");
+                }
+                assert!(journal.contains(&".".repeat(before)), "what stands before it is whole");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_kept_as_a_whole_is_shown_as_a_whole() {
+        let mut exchange = Exchange::default();
+        exchange.sent = format!("first {SECRET} last").into_bytes();
+        exchange.sent_bytes = exchange.sent.len() as u64;
+        // A character that the limit cuts is left out, and does not make bytes of a text.
+        exchange.received = "\u{20ac}".repeat(20_000).into_bytes();
+        exchange.received_bytes = 60_000;
+        let journal = journal(exchange);
+        assert!(journal.contains("first [redacted:canary] last"), "{journal}");
+        assert!(journal.contains(&format!("\"{}\"", "\u{20ac}".repeat(EXCHANGE_KEPT_BYTES / 3))));
+    }
 }

@@ -69,6 +69,12 @@ impl TextKey {
         }
     }
 
+    /// Whether bytes were left out between this piece and the one before it.
+    pub(super) fn follows_gap(&self, record: &ObservationRecord) -> bool {
+        let dropped = record.payload.as_ref().and_then(|payload| payload.get("dropped_bytes"));
+        *self == Self::Stderr && dropped.and_then(Value::as_u64).is_some_and(|bytes| bytes > 0)
+    }
+
     fn is_chunk(&self) -> bool {
         matches!(self, Self::Message { update, .. } if update.ends_with("_chunk"))
     }

@@ -46,12 +46,14 @@ pub struct RecorderConfig {
     pub max_connections: usize,
     /// Bytes of each connection and direction that are kept.
     pub kept_bytes: usize,
+    /// Bytes of all connections together that are kept; beyond it they are only counted.
+    pub max_kept_bytes: usize,
 }
 
 impl RecorderConfig {
-    /// Only these hosts and ports; 16 connections at a time, 64 KiB kept of each direction.
+    /// Only these hosts and ports; 16 connections at a time, 64 KiB kept of each direction, 64 MiB of all.
     pub fn new(allow: Vec<(String, u16)>) -> Self {
-        Self { allow, max_connections: 16, kept_bytes: 64 << 10 }
+        Self { allow, max_connections: 16, kept_bytes: 64 << 10, max_kept_bytes: 64 << 20 }
     }
 }
 
@@ -125,7 +127,7 @@ impl Refusal {
 /// The recorder of one driver. Dropping it closes every connection.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    log: Arc<Mutex<Vec<Exchange>>>,
+    log: Arc<Mutex<Log>>,
     _serving: JoinSet<()>,
 }
 
@@ -133,22 +135,29 @@ impl Recorder {
     /// Listens at `path`. Needs a tokio runtime.
     pub(crate) fn listen(path: &Path, config: RecorderConfig) -> io::Result<Self> {
         let listener = UnixListener::bind(path)?;
-        let log = Arc::<Mutex<Vec<Exchange>>>::default();
+        let log = Arc::<Mutex<Log>>::default();
         let mut serving = JoinSet::new();
         serving.spawn(accept(listener, Arc::new(config), Arc::clone(&log)));
         Ok(Self { log, _serving: serving })
     }
 
     pub(crate) fn exchanges(&self) -> Vec<Exchange> {
-        lock(&self.log).clone()
+        lock(&self.log).exchanges.clone()
     }
 }
 
-fn lock(log: &Mutex<Vec<Exchange>>) -> MutexGuard<'_, Vec<Exchange>> {
+/// Every exchange, and how many bytes of them are kept.
+#[derive(Debug, Default)]
+struct Log {
+    exchanges: Vec<Exchange>,
+    kept_bytes: usize,
+}
+
+fn lock(log: &Mutex<Log>) -> MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn accept(listener: UnixListener, config: Arc<RecorderConfig>, log: Arc<Mutex<Vec<Exchange>>>) {
+async fn accept(listener: UnixListener, config: Arc<RecorderConfig>, log: Arc<Mutex<Log>>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -166,7 +175,7 @@ async fn accept(listener: UnixListener, config: Arc<RecorderConfig>, log: Arc<Mu
     }
 }
 
-async fn serve(mut client: UnixStream, config: &RecorderConfig, log: &Mutex<Vec<Exchange>>) {
+async fn serve(mut client: UnixStream, config: &RecorderConfig, log: &Mutex<Log>) {
     let request = timeout(STEP_LIMIT, read_request(&mut client)).await.ok().flatten();
     let to = request.clone().unwrap_or_default();
     let connected = match request {
@@ -175,11 +184,11 @@ async fn serve(mut client: UnixStream, config: &RecorderConfig, log: &Mutex<Vec<
     };
     let number = {
         let mut log = lock(log);
-        if log.len() >= MAX_EXCHANGES {
+        if log.exchanges.len() >= MAX_EXCHANGES {
             None
         } else {
-            log.push(Exchange { to, refused: connected.as_ref().err().copied(), ..Exchange::default() });
-            Some(log.len() - 1)
+            log.exchanges.push(Exchange { to, refused: connected.as_ref().err().copied(), ..Exchange::default() });
+            Some(log.exchanges.len() - 1)
         }
     };
     let connected = if number.is_none() { Err(Refusal::TooMany) } else { connected };
@@ -191,13 +200,29 @@ async fn serve(mut client: UnixStream, config: &RecorderConfig, log: &Mutex<Vec<
         return;
     }
     if let (Ok(server), Some(number)) = (connected, number) {
-        pass_on(client, server, |change| change_of(log, number, change), config.kept_bytes).await;
+        pass_on(client, server, |said| lock(log).note(number, said, config)).await;
     }
 }
 
-fn change_of(log: &Mutex<Vec<Exchange>>, number: usize, change: &mut dyn FnMut(&mut Exchange)) {
-    if let Some(exchange) = lock(log).get_mut(number) {
-        change(exchange);
+/// What one side said.
+enum Said<'a> {
+    ByDriver(&'a [u8]),
+    ToDriver(&'a [u8]),
+}
+
+impl Log {
+    fn note(&mut self, number: usize, said: Said<'_>, config: &RecorderConfig) {
+        let Some(exchange) = self.exchanges.get_mut(number) else { return };
+        let (piece, count, kept) = match said {
+            Said::ByDriver(piece) => (piece, &mut exchange.sent_bytes, &mut exchange.sent),
+            Said::ToDriver(piece) => (piece, &mut exchange.received_bytes, &mut exchange.received),
+        };
+        // What is kept is the beginning: behind something that had no room nothing is kept any more.
+        let room = if kept.len() as u64 == *count { config.kept_bytes.saturating_sub(kept.len()) } else { 0 };
+        let room = room.min(config.max_kept_bytes.saturating_sub(self.kept_bytes)).min(piece.len());
+        kept.extend_from_slice(&piece[..room]);
+        self.kept_bytes += room;
+        *count += piece.len() as u64;
     }
 }
 
@@ -252,32 +277,12 @@ fn is_never(address: IpAddr) -> bool {
     METADATA.contains(&address) || link_local || address.is_multicast() || address.is_unspecified()
 }
 
-async fn pass_on(
-    client: UnixStream,
-    server: TcpStream,
-    note: impl Fn(&mut dyn FnMut(&mut Exchange)),
-    kept_bytes: usize,
-) {
+async fn pass_on(client: UnixStream, server: TcpStream, note: impl Fn(Said<'_>)) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
-    let sent = |piece: &[u8]| {
-        note(&mut |exchange| {
-            exchange.sent_bytes += piece.len() as u64;
-            keep(&mut exchange.sent, piece, kept_bytes);
-        });
-    };
-    let received = |piece: &[u8]| {
-        note(&mut |exchange| {
-            exchange.received_bytes += piece.len() as u64;
-            keep(&mut exchange.received, piece, kept_bytes);
-        });
-    };
+    let sent = |piece: &[u8]| note(Said::ByDriver(piece));
+    let received = |piece: &[u8]| note(Said::ToDriver(piece));
     tokio::join!(copy(&mut from_client, &mut to_server, sent), copy(&mut from_server, &mut to_client, received));
-}
-
-fn keep(kept: &mut Vec<u8>, piece: &[u8], most: usize) {
-    let room = most.saturating_sub(kept.len()).min(piece.len());
-    kept.extend_from_slice(&piece[..room]);
 }
 
 /// Until one end is closed, which is passed on.
@@ -357,6 +362,24 @@ mod tests {
             assert_eq!(log[1].to, "example.com:443");
             assert!(!format!("{log:?}").contains("hello"));
         });
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_for_each_and_for_all() {
+        let mut config = RecorderConfig::new(Vec::new());
+        (config.kept_bytes, config.max_kept_bytes) = (4, 7);
+        let mut log = Log { exchanges: vec![Exchange::default(), Exchange::default()], kept_bytes: 0 };
+        for piece in [b"abc", b"def"] {
+            log.note(0, Said::ByDriver(piece), &config);
+            log.note(1, Said::ToDriver(piece), &config);
+        }
+        let (first, second) = (&log.exchanges[0], &log.exchanges[1]);
+        assert_eq!((first.sent.as_slice(), first.sent_bytes), (&b"abcd"[..], 6));
+        assert_eq!((second.received.as_slice(), second.received_bytes), (&b"abc"[..], 6));
+        // There is room again for none of those whose beginning had none.
+        config.max_kept_bytes = 100;
+        log.note(1, Said::ToDriver(b"ghi"), &config);
+        assert_eq!((log.exchanges[1].received.as_slice(), log.exchanges[1].received_bytes), (&b"abc"[..], 9));
     }
 
     #[test]

@@ -20,6 +20,9 @@ const MAX_READINGS: u32 = 3;
 /// The most bytes that one byte of a canary is spelled with, for what a stream holds back: `\u0025` and two escaped digits.
 const MAX_SPELLING_BYTES: usize = 36;
 
+/// The most that [`Sanitiser::hold_back_bytes`](super::Sanitiser::hold_back_bytes) can be.
+pub const MAX_HOLD_BACK_BYTES: usize = MAX_NEEDLE_BYTES * MAX_SPELLING_BYTES;
+
 /// A value that must not be kept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Canary {

@@ -20,6 +20,7 @@
 //! two members of JSON, or two frames that are not pieces of one text, is not found.
 
 mod canary;
+mod cut;
 mod json;
 mod names;
 mod pieces;
@@ -33,7 +34,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 use pintle_wire::{CanonError, MAX_ACP_LINE_BYTES, MAX_DEPTH, Profile, ScanLimits, Text, scan, to_canonical};
 use serde::Serialize;
 
-pub use canary::{Canary, MIN_CANARY_BYTES, MIN_DISTINCT_BYTES, MIN_SECRET_BYTES, Weakness};
+pub use canary::{Canary, MAX_HOLD_BACK_BYTES, MIN_CANARY_BYTES, MIN_DISTINCT_BYTES, MIN_SECRET_BYTES, Weakness};
 pub use names::is_sensitive as is_sensitive_name;
 pub use pieces::PieceRedactor;
 pub use stream::StreamRedactor;
@@ -65,11 +66,13 @@ pub enum Rule {
     AwsKeyId,
     UrlUserinfo,
     Canary,
+    /// What stands beside a place where bytes were left out, and may be a part of a secret.
+    Cut,
 }
 
 impl Rule {
     /// All, in order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Member,
         Self::Pair,
         Self::Assignment,
@@ -80,6 +83,7 @@ impl Rule {
         Self::AwsKeyId,
         Self::UrlUserinfo,
         Self::Canary,
+        Self::Cut,
     ];
 
     /// The rule's id, as it stands in markers and reports.
@@ -96,6 +100,7 @@ impl Rule {
             Self::AwsKeyId => "aws_key_id",
             Self::UrlUserinfo => "url_userinfo",
             Self::Canary => "canary",
+            Self::Cut => "cut",
         }
     }
 
@@ -267,6 +272,24 @@ impl Sanitiser {
             sanitised.bytes.extend_from_slice(format!("[{} bytes omitted]", whole - limit_bytes).as_bytes());
         }
         sanitised
+    }
+
+    /// The first `limit_bytes` of text of which no more than the beginning is there. A secret is replaced as a whole wherever
+    /// it begins in them, as long as `bytes` has [`hold_back_bytes`](Self::hold_back_bytes) more than the limit, or all.
+    #[must_use]
+    pub fn beginning(&self, bytes: &[u8], limit_bytes: usize) -> Sanitised {
+        let limit = limit_bytes.min(bytes.len());
+        let mut edits = text::find(&self.canaries, bytes);
+        edits.retain(|edit| edit.start < limit);
+        let end = edits.iter().map(|edit| edit.end).fold(limit, usize::max);
+        self.finish(&bytes[..end], edits, Shape::Bytes)
+    }
+
+    /// How far behind its beginning a secret shows that it is one: 16 KiB, or 36 times the longest canary (of which 4 KiB
+    /// count).
+    #[must_use]
+    pub fn hold_back_bytes(&self) -> usize {
+        stream::MIN_HELD_BYTES.max(self.canaries.longest_spelling_bytes())
     }
 
     /// A value of ours, in canonical form.

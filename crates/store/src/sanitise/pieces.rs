@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::{
-    Edit, Redactions, Rule, Run, Sanitised, Sanitiser, Shape,
-    stream::{Group, MAX_SECRET_BYTES, MIN_HELD_BYTES, groups},
+    Edit, Redactions, Rule, Run, Sanitised, Sanitiser, Shape, cut,
+    stream::{Group, MAX_SECRET_BYTES, groups},
     text::{self, CONTEXT_BYTES},
 };
 
@@ -31,7 +31,19 @@ pub struct PieceRedactor<'a, T> {
     inside: Run,
     /// So many bytes of what is held belong to a secret whose marker was written already.
     covered: usize,
+    /// What is held begins behind bytes that were left out.
+    after_gap: bool,
     looked_at: usize,
+}
+
+/// What follows on what is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    /// More of the text.
+    More,
+    /// Bytes that nobody has.
+    Gap,
+    Nothing,
 }
 
 impl<'a, T> PieceRedactor<'a, T> {
@@ -40,10 +52,11 @@ impl<'a, T> PieceRedactor<'a, T> {
             sanitiser,
             buffer: Vec::new(),
             held: 0,
-            hold_back: MIN_HELD_BYTES.max(sanitiser.canaries.longest_spelling_bytes()),
+            hold_back: sanitiser.hold_back_bytes(),
             pieces: VecDeque::new(),
             inside: Run::None,
             covered: 0,
+            after_gap: false,
             looked_at: 0,
         }
     }
@@ -64,19 +77,49 @@ impl<'a, T> PieceRedactor<'a, T> {
         let many = self.pieces.len() >= MAX_PIECES;
         let held = self.buffer.len() - self.held;
         if many || held >= self.hold_back + STEP_BYTES && held >= self.looked_at + STEP_BYTES {
-            return self.let_go(if many { self.hold_back.min(held / 2) } else { self.hold_back }, false);
+            return self.let_go(if many { self.hold_back.min(held / 2) } else { self.hold_back }, Follows::More);
         }
         Vec::new()
+    }
+
+    /// Bytes of the text were left out between what came and what comes next: gives back the rest of the one. A secret that
+    /// lies across the gap would not be known by its parts, so what stands on either side of it is replaced: as much as the
+    /// longest canary can take, and from there to the next border of a line, 16 KiB at most or 36 times the longest canary.
+    #[must_use]
+    pub fn gap(&mut self) -> Vec<(T, Sanitised)> {
+        let certain = self.let_go(0, Follows::Gap);
+        self.buffer.clear();
+        (self.held, self.covered, self.looked_at) = (0, 0, 0);
+        self.inside = Run::None;
+        self.after_gap = true;
+        certain
     }
 
     /// The end of the text: gives back the rest.
     #[must_use]
     pub fn finish(mut self) -> Vec<(T, Sanitised)> {
-        self.let_go(0, true)
+        self.let_go(0, Follows::Nothing)
     }
 
-    fn let_go(&mut self, hold_back: usize, is_last: bool) -> Vec<(T, Sanitised)> {
+    /// What of the text is beside a gap.
+    fn beside_gaps(&self, follows: Follows) -> impl Iterator<Item = Edit> {
+        let canary_bytes = self.sanitiser.canaries.longest_spelling_bytes();
+        let (held, len) = (self.held, self.buffer.len());
+        let text = &self.buffer[held..];
+        let before = self.after_gap.then(|| (held, held + cut::whole_from(text, canary_bytes, self.hold_back)));
+        let after =
+            (follows == Follows::Gap).then(|| (held + cut::whole_until(text, canary_bytes, self.hold_back), len));
+        before
+            .into_iter()
+            .chain(after)
+            .filter(|(start, end)| start < end)
+            .map(|(start, end)| Edit::new(start, end, Rule::Cut))
+    }
+
+    fn let_go(&mut self, hold_back: usize, follows: Follows) -> Vec<(T, Sanitised)> {
+        let is_last = follows != Follows::More;
         let mut edits = text::find(&self.sanitiser.canaries, &self.buffer);
+        edits.extend(self.beside_gaps(follows));
         if self.covered > 0 {
             let hidden = Edit { with: Vec::new(), ..Edit::new(self.held, self.held + self.covered, Rule::Canary) };
             edits.push(hidden.running(self.inside));
@@ -110,6 +153,7 @@ impl<'a, T> PieceRedactor<'a, T> {
             out.extend(self.pieces.pop_front().map(|(with, _)| (with, piece)));
             at = end;
         }
+        self.after_gap &= out.is_empty();
         // A secret that was too long to be held back goes on in what is held.
         let over = groups(&edits).find(|group| (group.start < at || has_marker(group)) && group.end > at);
         self.covered = over.as_ref().map_or(0, |group| group.end - at);
@@ -188,6 +232,32 @@ mod tests {
         let pieces = run(&text, &cuts);
         let kept = pieces.concat();
         assert_eq!(kept, "log\n[redacted:private_key]\nafter\n");
+    }
+
+    /// Wherever the gap cuts it, no part of the secret is left on either side, and no more than a few lines are lost.
+    #[test]
+    fn a_secret_across_a_gap_is_gone_from_both_sides() {
+        let sanitiser = Sanitiser::new([SECRET]);
+        let lines = "a line of a log, as programs write them\n".repeat(2_000);
+        for cut in 1..SECRET.len() {
+            let (head, tail) = SECRET.split_at(cut);
+            let mut redactor = sanitiser.pieces();
+            let mut kept = redactor.push(1, format!("{lines}{head}").as_bytes());
+            kept.extend(redactor.gap());
+            kept.extend(redactor.push(2, format!("{tail}\n{lines}").as_bytes()));
+            kept.extend(redactor.finish());
+            assert!(kept.iter().map(|(number, _)| *number).eq([1, 2]));
+            for (number, piece) in &kept {
+                let text = piece.to_text();
+                for part in SECRET.as_bytes().windows(4) {
+                    assert!(memchr::memmem::find(text.as_bytes(), part).is_none(), "cut at {cut}, piece {number}");
+                }
+                assert_eq!(piece.redactions().iter().collect::<Vec<_>>(), [(Rule::Cut, 1)]);
+                assert!(text.len() > lines.len() - 2_000, "{} of {} bytes are left", text.len(), lines.len());
+            }
+            assert!(kept[0].1.to_text().starts_with(&lines[..70_000]));
+            assert!(kept[1].1.to_text().ends_with(&lines[10_000..]));
+        }
     }
 
     #[test]

@@ -378,3 +378,30 @@ proptest! {
         let _ = json::find(&Canaries::default(), &bytes, 2);
     }
 }
+
+/// A text of which only the beginning is kept. Whatever begins before the limit is gone as a whole, wherever the
+/// limit cuts it; what stands before it is whole.
+#[test]
+fn of_the_beginning_of_a_text_no_part_of_a_secret_is_kept() {
+    const LIMIT: usize = 1024;
+    let sanitiser = sanitiser();
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P";
+    let key = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", "MIIEvQ".repeat(200));
+    let url = "https://user:correct-horse@example.org/";
+    let hex = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    for secret in [CANARY, &STANDARD.encode(CANARY), &hex, jwt, &key, &format!("ghp_{}", "a1".repeat(18)), url] {
+        for before in LIMIT - secret.len().min(LIMIT)..=LIMIT {
+            let mut text = ". ".repeat(before.div_ceil(2));
+            text.truncate(before);
+            text.push_str(secret);
+            text.push_str(&" more".repeat(sanitiser.hold_back_bytes()));
+            let whole = LIMIT + sanitiser.hold_back_bytes();
+            let kept = sanitiser.beginning(&text.as_bytes()[..whole], LIMIT).to_text().into_owned();
+            let public = if secret == url { "https://" } else { "" };
+            let rest = kept.strip_prefix(&text[..before]).expect("what stands before it is whole");
+            let is_gone =
+                rest.is_empty() || public.starts_with(rest) || rest.starts_with(&format!("{public}[redacted:"));
+            assert!(is_gone, "{before} bytes before {secret}: {rest}");
+        }
+    }
+}

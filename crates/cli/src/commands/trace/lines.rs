@@ -1,11 +1,14 @@
 //! Lines out of chunks, in bounded memory: of a line that is too long to be kept, the beginning.
 
 use bytes::{Bytes, BytesMut};
+use pintle_store::sanitise::MAX_HOLD_BACK_BYTES;
 
 /// Lines up to this length are kept, looked at and recorded as a whole.
 pub(super) const KEPT_LINE_BYTES: usize = 8 * 1024 * 1024;
-/// Of longer ones, this much is kept.
+/// Of longer ones, this much is recorded.
 pub(super) const HEAD_BYTES: usize = 4 * 1024;
+/// And this much looked at: a secret that begins in what is recorded shows behind it.
+const LOOKED_AT_BYTES: usize = HEAD_BYTES + MAX_HOLD_BACK_BYTES;
 
 /// One line, without its LF and one CR before that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +70,11 @@ impl Lines {
         self.len += bytes.len() as u64;
         if self.len <= KEPT_LINE_BYTES as u64 {
             self.partial.extend_from_slice(bytes);
-        } else if self.partial.len() > HEAD_BYTES {
+        } else if self.partial.len() > LOOKED_AT_BYTES {
             // Its room is given back at once.
-            self.partial = BytesMut::from(&self.partial[..HEAD_BYTES]);
+            self.partial = BytesMut::from(&self.partial[..LOOKED_AT_BYTES]);
         } else {
-            let more = (HEAD_BYTES - self.partial.len()).min(bytes.len());
+            let more = (LOOKED_AT_BYTES - self.partial.len()).min(bytes.len());
             self.partial.extend_from_slice(&bytes[..more]);
         }
     }
@@ -129,7 +132,7 @@ mod tests {
         assert!(lines.partial.capacity() <= KEPT_LINE_BYTES);
         let mut found = Vec::new();
         lines.push(&Bytes::from_static(b"\r\nnext\n"), |line| found.push(line));
-        assert_eq!((found[0].len, found[0].bytes.len(), found[0].is_cut()), (64 << 20, HEAD_BYTES, true));
+        assert_eq!((found[0].len, found[0].bytes.len(), found[0].is_cut()), (64 << 20, LOOKED_AT_BYTES, true));
         assert_eq!(texts(&found[1..]), ["next"]);
     }
 

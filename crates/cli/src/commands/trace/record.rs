@@ -247,8 +247,9 @@ impl Recorder {
         }
         lint::count(&mut self.end.faults, &faults);
         let kept = match &self.sanitiser {
-            Some(sanitiser) if line.is_cut() => Kept::of(&sanitiser.text(&line.bytes, HEAD_BYTES)),
+            Some(sanitiser) if line.is_cut() => Kept::of(&sanitiser.beginning(&line.bytes, HEAD_BYTES)),
             Some(sanitiser) => Kept::of(&sanitiser.line(&line.bytes)),
+            None if line.is_cut() => Kept::raw(&line.bytes[..line.bytes.len().min(HEAD_BYTES)]),
             None => Kept::raw(&line.bytes),
         };
         if let Some(sanitiser) = &self.sanitiser {

@@ -319,6 +319,20 @@ fn old_runs_go_with_the_objects_that_only_they_need() {
     StoredRun::open(Arc::clone(&fs), &places.runs.join(runs[4].0.to_string())).expect("open").verify().expect("whole");
 }
 
+/// Kept are 30 days, 100 runs and 1 GiB, whichever comes first, unless somebody says otherwise.
+#[test]
+fn the_usual_limits_are_thirty_days_a_hundred_runs_and_a_gibibyte() {
+    let KeepLimits { days, runs, bytes } = KeepLimits::default();
+    assert_eq!((days, runs, bytes), (30, 100, 1 << 30));
+    let (fs, places): (Arc<dyn Fs>, _) = (Arc::new(FaultyFs::new()), places());
+    let runs: Vec<_> = (0..102).map(|n| record(&fs, &places, n * 60_000, 1).0).collect();
+    let report = collect(&fs, &places, DAY_MS, KeepLimits::default());
+    assert_eq!((report.removed_runs.as_slice(), report.kept_runs), (&runs[..2], 100), "beyond the newest hundred");
+    // The first of those that are left is a minute over its days, the next one is not.
+    let report = collect(&fs, &places, 30 * DAY_MS + 2 * 60_000 + 30_000, KeepLimits::default());
+    assert_eq!((report.removed_runs.as_slice(), report.kept_runs), (&runs[2..3], 99), "older than thirty days");
+}
+
 #[test]
 fn nothing_is_collected_while_a_run_is_recorded_and_an_interrupted_run_keeps_its_objects() {
     let (_dir, places, fs) = scratch();
@@ -352,6 +366,26 @@ fn places() -> Places {
     Places::below(Path::new("/home"))
 }
 
+/// An object that is long enough to be hashed beside its writing is the same object.
+#[test]
+fn a_long_object_has_the_digest_of_its_content() {
+    let (_dir, places, fs) = scratch();
+    let mut run = begin(&fs, &places, 1_000);
+    let sanitiser = Sanitiser::default();
+    let (mut writer, mut stream) = (run.begin_object().expect("an object"), sanitiser.stream());
+    let piece = "words without a secret in them, ".repeat(3_000);
+    for _ in 0..40 {
+        run.write_object(&mut writer, stream.push(piece.as_bytes())).expect("written");
+    }
+    run.write_object(&mut writer, stream.finish()).expect("written");
+    let digest = run.finish_object(writer).expect("finished");
+    assert_eq!(digest, Digest::of(piece.repeat(40).as_bytes()));
+    assert_eq!(
+        evidence::Objects::new(places.objects).check(fs.as_ref(), &digest).expect("whole"),
+        40 * piece.len() as u64
+    );
+}
+
 /// Records two batches and two objects; stops at the first failure.
 fn program(fs: &FaultyFs, promised: &mut Promised) -> Result<(), EvidenceError> {
     let fs: Arc<dyn Fs> = Arc::new(fs.clone());
@@ -371,9 +405,9 @@ fn program(fs: &FaultyFs, promised: &mut Promised) -> Result<(), EvidenceError> 
     let mut stream = sanitiser.stream();
     let mut writer = run.begin_object()?;
     for piece in ["in pieces ".repeat(9_000), "a-canary".to_owned(), "-value".to_owned()] {
-        run.write_object(&mut writer, &stream.push(piece.as_bytes()))?;
+        run.write_object(&mut writer, stream.push(piece.as_bytes()))?;
     }
-    run.write_object(&mut writer, &stream.finish())?;
+    run.write_object(&mut writer, stream.finish())?;
     promised.objects.push(run.finish_object(writer)?);
     run.put_input("plan.json", &value(json!({"case": "x"})))?;
     promised.files += 1;

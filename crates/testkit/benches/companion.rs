@@ -59,10 +59,10 @@ async fn receive(bytes: u64, base: &Path) -> u64 {
     while let Some(observed) = run.next().await.expect("the driver is right") {
         if let Observed::Data { bytes, .. } = observed {
             received += bytes.len() as u64;
-            evidence.write_object(&mut object, &stream.push(&bytes)).expect("written");
+            evidence.write_object(&mut object, stream.push(&bytes)).expect("written");
         }
     }
-    evidence.write_object(&mut object, &stream.finish()).expect("written");
+    evidence.write_object(&mut object, stream.finish()).expect("written");
     evidence.finish_object(object).expect("finished");
     evidence.finish().expect("finished");
     core.shutdown().await;

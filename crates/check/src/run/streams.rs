@@ -119,12 +119,12 @@ impl InPieces<'_> {
     fn write(&mut self, run: &mut Option<EvidenceRun>, redactions: &mut Redactions, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         let piece = self.redactor.push(bytes);
-        keep(&mut self.object, run, redactions, &piece);
+        keep(&mut self.object, run, redactions, piece);
     }
 
     fn finish(self, run: &mut Option<EvidenceRun>, redactions: &mut Redactions) -> Kept {
         let Self { redactor, mut object, bytes } = self;
-        keep(&mut object, run, redactions, &redactor.finish());
+        keep(&mut object, run, redactions, redactor.finish());
         let object = match (object, run) {
             (Some(Ok(writer)), Some(run)) => Some(run.finish_object(writer)),
             (Some(Err(error)), _) => Some(Err(error)),
@@ -139,7 +139,7 @@ fn keep(
     object: &mut Option<Result<ObjectWriter, EvidenceError>>,
     run: &mut Option<EvidenceRun>,
     redactions: &mut Redactions,
-    piece: &Sanitised,
+    piece: Sanitised,
 ) {
     redactions.add(piece.redactions());
     if let (Some(Ok(writer)), Some(run)) = (object.as_mut(), run.as_mut())

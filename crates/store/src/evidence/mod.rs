@@ -18,6 +18,7 @@ mod archive;
 mod audit;
 mod error;
 mod gc;
+mod hashing;
 mod journal;
 mod manifest;
 mod objects;

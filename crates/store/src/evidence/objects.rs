@@ -11,7 +11,7 @@ use std::{
 
 use pintle_wire::{Digest, DigestBuilder};
 
-use super::{EvidenceError, ObjectRef, ReadError};
+use super::{EvidenceError, ObjectRef, ReadError, hashing::Hashing};
 use crate::{
     atomic::{self, ReplaceOptions},
     fs::{FileKind, Fs, FsFile, OpenHow},
@@ -24,6 +24,9 @@ pub const MAX_OBJECT_BYTES: usize = 256 * 1024 * 1024;
 
 /// The largest object that comes in pieces. It is read in pieces too.
 pub const MAX_STREAMED_OBJECT_BYTES: u64 = 4 * 1024 * 1024 * 1024;
+
+/// A longer object is hashed on a thread of its own.
+const HASHED_HERE_BYTES: u64 = 1024 * 1024;
 
 /// How much of an object is looked at at once when it is checked.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -110,7 +113,7 @@ impl Objects {
         fsx::ensure_dir(fs, &dir)?;
         let path = atomic::temp_path(&dir.join("object"))?;
         let file = fsx::open(fs, &path, OpenHow::CreateNew { mode: fsx::FILE_MODE })?;
-        Ok(ObjectWriter { file, path, digest: DigestBuilder::new(), bytes: 0 })
+        Ok(ObjectWriter { file, path, digest: Hashing::default(), bytes: 0 })
     }
 
     /// Ends an object that came in pieces, and returns its digest. It is durable then.
@@ -193,7 +196,7 @@ impl Objects {
 pub struct ObjectWriter {
     file: Box<dyn FsFile>,
     path: PathBuf,
-    digest: DigestBuilder,
+    digest: Hashing,
     bytes: u64,
 }
 
@@ -202,15 +205,18 @@ impl ObjectWriter {
     ///
     /// # Errors
     /// [`EvidenceError`], also for an object that gets larger than [`MAX_STREAMED_OBJECT_BYTES`].
-    pub fn write(&mut self, piece: &Sanitised) -> Result<(), EvidenceError> {
-        let bytes = piece.bytes();
+    pub fn write(&mut self, piece: Sanitised) -> Result<(), EvidenceError> {
+        let bytes = piece.into_bytes();
         let sum = self.bytes + bytes.len() as u64;
         if sum > MAX_STREAMED_OBJECT_BYTES {
             let bytes = usize::try_from(sum).unwrap_or(usize::MAX);
             return Err(EvidenceError::TooLarge { bytes, limit_bytes: MAX_STREAMED_OBJECT_BYTES as usize });
         }
+        fsx::write_all(self.file.as_mut(), &self.path, &bytes)?;
+        if sum > HASHED_HERE_BYTES {
+            self.digest.move_aside();
+        }
         self.digest.update(bytes);
-        fsx::write_all(self.file.as_mut(), &self.path, bytes)?;
         self.bytes = sum;
         Ok(())
     }

@@ -151,8 +151,9 @@ impl EvidenceRun {
     ///
     /// # Errors
     /// As [`EvidenceRun::append`]; the object is then not finished.
-    pub fn write_object(&mut self, writer: &mut ObjectWriter, piece: &Sanitised) -> Result<(), EvidenceError> {
-        self.attempt(piece.redactions(), |_| writer.write(piece))
+    pub fn write_object(&mut self, writer: &mut ObjectWriter, piece: Sanitised) -> Result<(), EvidenceError> {
+        let redactions = piece.redactions().clone();
+        self.attempt(&redactions, |_| writer.write(piece))
     }
 
     /// Ends an object that came in pieces; durable when this returns.

@@ -67,9 +67,22 @@ const PAIR_NAMES: [&str; 3] = ["name", "key", "header"];
 const ENDINGS: [[u8; 2]; 13] =
     [*b"on", *b"ey", *b"ie", *b"en", *b"et", *b"rd", *b"wd", *b"se", *b"al", *b"ls", *b"me", *b"er", *b"ue"];
 
-/// Whether a name that is looked for may end so, in lower case. Turns down most of a text at once.
-pub(super) fn may_end_with(letters: [u8; 2]) -> bool {
-    ENDINGS.contains(&letters)
+/// For each letter, the letters that may follow it at an end. A letter is its last five bits, which are those of both cases.
+const MAY_END: [u32; 32] = {
+    let mut table = [0; 32];
+    let mut at = 0;
+    while at < ENDINGS.len() {
+        let [a, b] = ENDINGS[at];
+        table[(a & 31) as usize] |= 1 << (b & 31);
+        at += 1;
+    }
+    table
+};
+
+/// Whether a name that is looked for may end so, in whatever case. Turns down most of a text at once; what is no letter may
+/// pass.
+pub(super) const fn may_end_with([a, b]: [u8; 2]) -> bool {
+    MAY_END[(a & 31) as usize] >> (b & 31) & 1 == 1
 }
 
 /// Whether a member of this name has the name in a `{name, value}` pair.
@@ -105,7 +118,7 @@ mod tests {
         let names = NAMES.iter().chain(&SUFFIXES).chain(&HEADERS).chain(&PAIR_NAMES).chain(&["value"]);
         for name in names {
             let ending = name.as_bytes().last_chunk::<2>().copied().expect("two letters");
-            assert!(may_end_with(ending), "{name}");
+            assert!(may_end_with(ending) && may_end_with(ending.map(|letter| letter.to_ascii_uppercase())), "{name}");
         }
     }
 

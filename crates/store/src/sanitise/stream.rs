@@ -7,8 +7,9 @@ use super::{
 
 /// The least that is held back: a token that only its end makes one, such as a JWT, is found up to this length.
 pub(super) const MIN_HELD_BYTES: usize = 16 * 1024;
-/// Chunks are looked at when there are so many more bytes.
-const STEP_BYTES: usize = 64 * 1024;
+/// Chunks are looked at when there are so many more bytes. What is held back is looked at again each time, so a step is long
+/// beside it.
+const STEP_BYTES: usize = 256 * 1024;
 /// A secret that is longer than this is dropped as it comes.
 pub(super) const MAX_SECRET_BYTES: usize = 256 * 1024;
 
@@ -48,7 +49,7 @@ impl<'a> StreamRedactor<'a> {
             sanitiser,
             buffer: Vec::new(),
             held: 0,
-            hold_back: MIN_HELD_BYTES.max(sanitiser.canaries.longest_spelling_bytes()),
+            hold_back: sanitiser.hold_back_bytes(),
             inside: Run::None,
             redactions: Redactions::default(),
         }

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let tests: [(&str, fn()); 7] = [
         ("every_example_is_run_here", every_example_is_run_here),
+        ("a_driver_and_its_core_are_short", a_driver_and_its_core_are_short),
         ("the_minimal_client_speaks_to_the_minimal_agent", the_minimal_client_speaks_to_the_minimal_agent),
         ("the_minimal_client_speaks_to_the_blocking_loop", the_minimal_client_speaks_to_the_blocking_loop),
         ("deferred_replies_are_given_or_answered", deferred_replies_are_given_or_answered),
@@ -90,6 +91,15 @@ fn every_example_is_run_here() {
         names,
         ["blocking_loop", "core", "deferred_reply", "driver", "minimal_agent", "minimal_client", "supervised",]
     );
+}
+
+/// A complete driver takes 40 lines, Core in another program 30; what is said about them is not counted.
+fn a_driver_and_its_core_are_short() {
+    for (source, most) in [(include_str!("../examples/driver.rs"), 40), (include_str!("../examples/core.rs"), 30)] {
+        let is_code = |line: &&str| !matches!(line.trim_start().get(..2), None | Some("//" | "#!"));
+        let lines = source.lines().filter(is_code).count();
+        assert!(lines <= most, "{lines} lines of code, {most} are the bound");
+    }
 }
 
 /// The client starts the program that is this one again, as `agent`: `env` is the shortest way to say so.

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     }
     // A filter, as the harness has it, so that one of them can be run alone.
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 8] = [
         ("every_example_is_run_here", every_example_is_run_here),
         ("a_driver_and_its_core_are_short", a_driver_and_its_core_are_short),
         ("the_minimal_client_speaks_to_the_minimal_agent", the_minimal_client_speaks_to_the_minimal_agent),

@@ -10,9 +10,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pintle_sdk::driver::{Core, InstanceId, Observed, Permission};
+use pintle_sdk::driver::{Core, InstanceId, Invoke, Observed, Permission};
 use pintle_store::evidence::Places;
 use pintle_store::{EvidenceRun, Fs, RealFs, Sanitiser};
 use pintle_testkit::drivers::{Place, invoke, plan};
@@ -23,6 +23,8 @@ const KEEPER: &str = env!("CARGO_BIN_EXE_fake-keeper");
 const DRIVER: &str = env!("CARGO_BIN_EXE_fake-driver");
 const SMALL_MIB: u64 = 64;
 
+/// A slow disk must not look like a driver that does not end.
+const PATIENCE: Duration = Duration::from_secs(900);
 /// What memory may grow by, from before the driver starts, in KiB.
 const FLAT_KIB: u64 = 24 << 10;
 
@@ -83,7 +85,8 @@ async fn receive(bytes: u64, base: &Path) -> (u64, Digest) {
     let mut stream = sanitiser.stream();
 
     let mut received = 0;
-    let mut run = core.invoke(invoke(1, "flood-data", bytes.to_string().as_bytes())).expect("an invocation");
+    let invoke = Invoke { deadline: PATIENCE, ..invoke(1, "flood-data", bytes.to_string().as_bytes()) };
+    let mut run = core.invoke(invoke).expect("an invocation");
     while let Some(observed) = run.next().await.expect("the driver is right") {
         if let Observed::Data { bytes, .. } = observed {
             received += bytes.len() as u64;

@@ -66,12 +66,17 @@ pub fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Syn
 
 /// A program on the official Rust SDK.
 pub fn rust_sdk(places: &Places, bin: &str) -> Result<Vec<String>, Missing> {
-    let target = places.dir.join("rust");
+    let target = interop_target(places);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--locked", "--quiet", "--manifest-path"]).arg(places.root.join("interop/sdk/Cargo.toml"));
     done(command.arg("--target-dir").arg(&target), "cargo")?;
     Ok(vec![target.join("debug").join(bin).display().to_string()])
+}
+
+/// Where what is below `interop` is built, apart from the workspace: most of the crates below are the same for both.
+fn interop_target(places: &Places) -> PathBuf {
+    places.root.join("target/interop")
 }
 
 /// A program of `interop/typescript` on the official TypeScript SDK.
@@ -104,7 +109,7 @@ fn typescript_dir(places: &Places) -> Result<PathBuf, Missing> {
 
 /// The program of `interop/schema` that holds recordings against the published schema.
 pub fn schema_check(places: &Places) -> Result<PathBuf, Missing> {
-    let target = places.root.join("target/interop");
+    let target = interop_target(places);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--locked", "--quiet", "--bin", "emitted", "--manifest-path"]);

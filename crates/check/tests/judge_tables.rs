@@ -1,8 +1,6 @@
 //! Every requirement of the built-in pack over hand-written traces: one that passes, and for each way to miss it one that
 //! shows precisely which outcomes change.
 
-mod script;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -10,7 +8,7 @@ use pintle_check::cel::InProcess;
 use pintle_check::judge::{Judgement, Outcome, ScenarioEvidence, ScenarioRun, SkipReason, judge};
 use pintle_check::pack::{Level, Pack};
 
-use script::{sections, trace};
+use crate::script::{sections, trace};
 
 fn pack() -> Pack {
     Pack::embedded().expect("the built-in pack loads")

@@ -1,7 +1,5 @@
 //! Every report format over fixed judgements, compared with files, and the judge's own promises.
 
-mod script;
-
 use std::path::PathBuf;
 
 use pintle_check::cel::InProcess;
@@ -14,7 +12,7 @@ use pintle_check::report::{
 use proptest::prelude::*;
 use serde_json::json;
 
-use script::{sections, trace};
+use crate::script::{sections, trace};
 
 fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/check").join(name)
@@ -63,7 +61,7 @@ fn context() -> ReportContext {
     }
 }
 
-/// `PINTLE_UPDATE_REPORTS=1 cargo test -p pintle-check --test reports` writes the files.
+/// `PINTLE_UPDATE_REPORTS=1 cargo test -p pintle-check --test it reports` writes the files.
 #[test]
 fn every_format_is_as_the_files_show() {
     let pack = pack();

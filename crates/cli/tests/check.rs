@@ -3,8 +3,6 @@
 
 #![cfg(target_os = "linux")]
 
-mod user;
-
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,7 +12,7 @@ use std::time::Duration;
 use pintle_testkit::deaths::Watched;
 use serde_json::Value;
 
-use user::{MOCK, PINTLE, Run, User};
+use crate::user::{MOCK, PINTLE, Run, User};
 
 /// So that a failing test ends.
 const LIMIT: Duration = Duration::from_secs(60);

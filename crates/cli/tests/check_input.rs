@@ -2,12 +2,10 @@
 
 #![cfg(target_os = "linux")]
 
-mod user;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use user::{PINTLE, User};
+use crate::user::{PINTLE, User};
 
 /// The built-in agent, where an agent may stand.
 const MOCK: [&str; 4] = ["--", PINTLE, "mock", "agent"];

@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod user;
+use crate::user;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -203,7 +203,7 @@ fn the_recorder_is_an_isolated_agents_only_way_out() {
     let user = User::new();
     let this = std::env::current_exe().expect("this test");
     let this = this.to_str().expect("UTF-8");
-    let agent = [this, "--nocapture", "--exact", "agent_that_tries_to_get_out", to.as_str()];
+    let agent = [this, "--nocapture", "--exact", "check_isolation::agent_that_tries_to_get_out", to.as_str()];
     let isolate = format!("--isolate-agent=recorder:{to}");
     let output = check(&user, &[&isolate, "--secret", "KEY=sk-a-secret-of-this-test-1234"], &agent);
     let report: Value = serde_json::from_slice(&output.stdout).expect("a report");

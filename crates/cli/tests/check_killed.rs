@@ -4,7 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod user;
+use crate::user;
 
 use std::fs;
 use std::path::Path;

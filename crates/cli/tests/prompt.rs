@@ -3,8 +3,6 @@
 
 #![cfg(target_os = "linux")]
 
-mod user;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -14,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use user::{MOCK, PINTLE, Run, User};
+use crate::user::{MOCK, PINTLE, Run, User};
 
 /// So that a failing test ends.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -7,9 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-mod world;
-
-use world::{TEXT, World, line_of, request};
+use crate::world::{TEXT, World, line_of, request};
 
 /// The whole round: a prompt gives the pair, the pair publishes, the next prompt makes it stale.
 #[test]

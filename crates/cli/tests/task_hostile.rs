@@ -5,9 +5,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-mod world;
-
-use world::{TEXT, World, request};
+use crate::world::{TEXT, World, request};
 
 /// Every command with its least arguments. A test holds the list to the help text.
 const COMMANDS: [&[&str]; 20] = [

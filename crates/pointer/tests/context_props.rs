@@ -1,8 +1,8 @@
 //! The blocks that the model reads: size, framing, content.
 
-mod common;
+use crate::common;
 
-use common::{clean, current, dirty, legacy, session, task};
+use crate::common::{clean, current, dirty, legacy, session, task};
 use pintle_pointer::context::{self, CONTEXT_MAX_BYTES, SHORT_MAX_BYTES};
 use pintle_pointer::hook::{HookInput, HookOutcome, HookSurroundings, Policy, render};
 use pintle_pointer::{

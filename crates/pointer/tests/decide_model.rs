@@ -1,11 +1,11 @@
 //! Property: under no interleaving of prompts, publishes, clears, repairs, crashes and upgrades does a stale publish
 //! win, and no pair (generation, revision) ever comes back.
 
-mod common;
+use crate::common;
 
 use std::collections::HashSet;
 
-use common::{NOW, clean, dirty, legacy, session};
+use crate::common::{NOW, clean, dirty, legacy, session};
 use pintle_pointer::{
     Answer, Code, Event, Expectation, Fresh, Observed, Pointer, PublishRequest, REVISION_MAX, Refusal, Start,
     StateFault, Status, decide,

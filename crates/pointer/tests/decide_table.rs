@@ -1,8 +1,6 @@
 //! The whole transition table of spec section 5, cell by cell.
 
-mod common;
-
-use common::{NOW, clean, current, dirty, generation, legacy, session, task};
+use crate::common::{NOW, clean, current, dirty, generation, legacy, session, task};
 use pintle_pointer::{
     Answer, Code, Event, Expectation, ExpectedGeneration, Fresh, Observed, Pointer, PublishRequest, REVISION_MAX,
     Refusal, Start, StateFault, Status, decide,

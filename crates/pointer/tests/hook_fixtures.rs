@@ -3,7 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the test reads the recordings; the crate does no IO")]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,6 @@
 //! What the published protocol fixes byte for byte, and what our readers accept of it.
 
-mod common;
-
-use common::{NOW, clean, current, dirty, legacy, session};
+use crate::common::{NOW, clean, current, dirty, legacy, session};
 use pintle_pointer::{
     Code, Expectation, ExpectedGeneration, Observed, Pointer, PublishRequest, REQUEST_MAX_BYTES, Refusal, Status,
     failure_receipt, success_receipt,

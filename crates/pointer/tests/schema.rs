@@ -1,10 +1,10 @@
 //! The checked-in schemas are the generated ones, and they agree with the codecs (A14).
 
-mod common;
+use crate::common;
 
 use std::sync::LazyLock;
 
-use common::session;
+use crate::common::session;
 use pintle_pointer::{Observed, PublishRequest, publish_request_schema, state_schema};
 use proptest::prelude::*;
 use serde_json::{Value, json};

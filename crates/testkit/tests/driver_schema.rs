@@ -1,7 +1,7 @@
 //! The JSON Schema of Driver RPC v1 that is checked in: made from the table below, and held against the decoder, which
 //! knows more than a schema can say.
 //!
-//! `PINTLE_UPDATE_SCHEMAS=1 cargo test --workspace --test driver_schema` writes it.
+//! `PINTLE_UPDATE_SCHEMAS=1 cargo test --workspace --test it driver_schema` writes it.
 
 use std::path::{Path, PathBuf};
 

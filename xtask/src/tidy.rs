@@ -25,6 +25,7 @@ pub fn run(root: &Path) -> ExitCode {
     }
     check_architecture(root, &mut found);
     check_dependencies(root, &mut found);
+    check_tests(root, &mut found);
     match layers::breaches(root) {
         Ok(breaches) => found.extend(breaches),
         Err(e) => found.push(e),
@@ -130,6 +131,22 @@ fn check_architecture(root: &Path, found: &mut Vec<String>) {
             .any(|line| line.starts_with(&format!("{number}. ")) || line.starts_with(&format!("| {number} |")));
         if !marked {
             found.push(format!("ARCHITECTURE.md: invariant {number} is missing"));
+        }
+    }
+}
+
+/// Every file of integration tests is part of a program: where `tests/it.rs` names its modules, cargo finds none by itself.
+fn check_tests(root: &Path, found: &mut Vec<String>) {
+    for tests in children(&root.join("crates")).iter().map(|dir| dir.join("tests")) {
+        let Ok(named) = fs::read_to_string(tests.join("it.rs")) else { continue };
+        let manifest = fs::read_to_string(tests.with_file_name("Cargo.toml")).unwrap_or_default();
+        for path in children(&tests) {
+            let stem = path.file_stem().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            let is_module = named.lines().any(|line| line == format!("mod {stem};"));
+            let is_program = manifest.lines().any(|line| line == format!("name = \"{stem}\""));
+            if !is_module && !is_program {
+                found.push(format!("{}: no program of tests has it", shown(root, &path)));
+            }
         }
     }
 }

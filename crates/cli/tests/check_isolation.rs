@@ -2,15 +2,13 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::user;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::Value;
 
-use user::{MOCK, PINTLE, User};
+use crate::user::{MOCK, PINTLE, User};
 
 /// Checks `agent` with the smallest scenario.
 fn check(user: &User, options: &[&str], agent: &[&str]) -> Output {

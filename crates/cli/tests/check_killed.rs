@@ -4,8 +4,6 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::user;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,7 +12,7 @@ use std::time::{Duration, Instant};
 use pintle_testkit::deaths::{Watched, descendants};
 use serde_json::Value;
 
-use user::{MOCK, PINTLE, User};
+use crate::user::{MOCK, PINTLE, User};
 
 /// So that a failing test ends.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -103,7 +103,7 @@ pub mod types;
 pub use conn::{
     AgentEnd, AgentEvent, Call, ClientEnd, ClientEvent, Closed, Config, CounterClass, Counters, Delivery, EncodeError,
     OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, Reply, ReplyToken, RequestKey, SendError,
-    TurnToken, UpdateError, timeouts,
+    TextUpdate, TurnToken, UpdateError, timeouts,
 };
 pub use error::{Error, ErrorCode};
 pub use methods::{

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use pintle_wire::{
     Answer, Envelope, EnvelopeError, Id, IdField, Kind, PeerId, Profile, ScanLimits, VersionRule, decode_raw, scan,
-    scan_form,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::usual::TextUpdate;
 use super::{Config, RawJson};
 use crate::Error;
 use crate::methods::MethodId;
@@ -84,32 +84,13 @@ pub(crate) fn read(line: &Bytes, config: &Config) -> (Inbound, u32) {
     (frame, lone_surrogates)
 }
 
-/// Before the three strings of a `session/update` with a piece of text: the session, the kind of update, the text.
-const BEFORE: [&str; 3] = [
-    concat!(r#"{"jsonrpc":"2.0","method":"session/update","params":"#, r#"{"sessionId":""#),
-    r#","update":{"sessionUpdate":""#,
-    r#","content":{"type":"text","text":""#,
-];
-const END: &str = "}}}}";
-/// The same with the id of the message behind the content.
-const BEFORE_WITH_MESSAGE: [&str; 4] = [BEFORE[0], BEFORE[1], BEFORE[2], r#"},"messageId":""#];
-const END_BEHIND_MESSAGE: &str = "}}}";
-/// Where the params start, and how many bytes follow them.
-const PARAMS: usize = BEFORE[0].len() - r#"{"sessionId":""#.len();
-const BEHIND_PARAMS: usize = 1;
-
-/// The params of a piece of text in the form in which everybody writes it, and nearly all frames are: read in one go.
+/// The params of a piece of text in its usual form: read in one go.
 fn text_update(line: &Bytes, config: &Config) -> Option<RawJson> {
     if line.len() > config.max_line_bytes {
         return None;
     }
-    // Behind the text one brace more is closed than behind the id of its message.
-    if line.ends_with(b"\"}}}}") {
-        scan_form(line, &BEFORE, END)?;
-    } else {
-        scan_form(line, &BEFORE_WITH_MESSAGE, END_BEHIND_MESSAGE)?;
-    }
-    Some(RawJson::from_scanned(line.slice(PARAMS..line.len() - BEHIND_PARAMS)))
+    let params = TextUpdate::scan(line)?.params();
+    Some(RawJson::from_scanned(line.slice(params)))
 }
 
 /// The id of a request, if it is legal and no longer than one that is kept.
@@ -165,6 +146,7 @@ pub(crate) fn cancelled_id(params: &RawJson) -> Option<Id> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::usual::{BEFORE, END, END_BEHIND_MESSAGE};
     use super::*;
 
     fn params(line: &str) -> RawJson {

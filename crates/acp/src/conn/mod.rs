@@ -37,6 +37,7 @@ mod encode;
 mod inbound;
 mod inflight;
 mod raw;
+mod usual;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -50,6 +51,7 @@ pub use counters::{CounterClass, Counters};
 pub use encode::{Call, EncodeError, Reply};
 pub use inflight::{ReplyToken, RequestKey, TurnToken};
 pub use raw::RawJson;
+pub use usual::TextUpdate;
 
 use crate::Error;
 use crate::session::RxSeq;

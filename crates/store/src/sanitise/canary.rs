@@ -123,6 +123,8 @@ pub(super) struct Canaries {
     /// Finds canaries as they are, and in base64 and hexadecimal.
     needles: Option<AhoCorasick>,
     forms: Vec<Form>,
+    /// Tells most texts apart from those that have one of the needles in them.
+    grams: Grams,
     /// Finds short ones, which count only as whole words.
     words: Option<AhoCorasick>,
     count: usize,
@@ -178,6 +180,7 @@ impl Canaries {
             let some = (!needles.is_empty()).then_some(needles)?;
             AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(some).ok()
         };
+        built.grams = Grams::of(&needles);
         built.needles = build(&needles);
         built.words = build(&words);
         built
@@ -199,6 +202,12 @@ impl Canaries {
             self.look(bytes, MAX_READINGS, &mut edits);
         }
         edits
+    }
+
+    /// Whether a canary may stand in `bytes` as they are, in base64 or in hexadecimal. Other readings of them are not made.
+    pub(super) fn may_stand_in(&self, bytes: &[u8]) -> bool {
+        self.words.as_ref().is_some_and(|words| words.is_match(bytes))
+            || self.grams.may_stand_in(bytes) && self.needles.as_ref().is_some_and(|needles| needles.is_match(bytes))
     }
 
     fn look(&self, bytes: &[u8], readings: u32, edits: &mut Vec<Edit>) {
@@ -240,6 +249,41 @@ impl Canaries {
             edits.push(Edit::new(start, end, Rule::Canary).running(run));
             done = end;
         }
+    }
+}
+
+/// The first pieces of the needles, four bytes each, as a set of bits by their hash.
+///
+/// No needle is shorter than [`MIN_CANARY_BYTES`]; so of the four bytes that begin at every fifth place of a text, some lie
+/// within the first eight bytes of any needle there.
+#[derive(Default)]
+struct Grams(Vec<u64>);
+
+impl Grams {
+    const BYTES: usize = 4;
+    const STEP: usize = MIN_CANARY_BYTES - Self::BYTES + 1;
+    const BITS: u32 = 16;
+
+    fn of(needles: &[Vec<u8>]) -> Self {
+        let mut bits = vec![0; if needles.is_empty() { 0 } else { 1 << (Self::BITS - 6) }];
+        for gram in needles.iter().flat_map(|needle| needle[..MIN_CANARY_BYTES].windows(Self::BYTES)) {
+            let at = Self::hash(gram);
+            bits[at / 64] |= 1 << (at % 64);
+        }
+        Self(bits)
+    }
+
+    fn may_stand_in(&self, bytes: &[u8]) -> bool {
+        !self.0.is_empty()
+            && bytes.windows(Self::BYTES).step_by(Self::STEP).any(|gram| {
+                let at = Self::hash(gram);
+                self.0[at / 64] >> (at % 64) & 1 == 1
+            })
+    }
+
+    fn hash(gram: &[u8]) -> usize {
+        let word = gram.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        (word.wrapping_mul(0x9e37_79b1) >> (32 - Self::BITS)) as usize
     }
 }
 

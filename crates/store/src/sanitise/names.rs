@@ -60,6 +60,9 @@ pub fn is_sensitive(name: &str) -> bool {
         && (NAMES.contains(&name.as_str()) || SUFFIXES.iter().any(|suffix| name.ends_with(suffix)))
 }
 
+/// Every sensitive name has one of these in it, in upper or lower case.
+pub(super) const PARTS: [&str; 7] = ["auth", "key", "cookie", "token", "secret", "pass", "credential"];
+
 /// Names of the member that has the name in a `{name, value}` pair.
 const PAIR_NAMES: [&str; 3] = ["name", "key", "header"];
 
@@ -120,6 +123,15 @@ mod tests {
             let ending = name.as_bytes().last_chunk::<2>().copied().expect("two letters");
             assert!(may_end_with(ending) && may_end_with(ending.map(|letter| letter.to_ascii_uppercase())), "{name}");
         }
+    }
+
+    /// Separators are told apart where letters are not, so a part of a name that has none stands in it as it is.
+    #[test]
+    fn every_sensitive_name_has_a_known_part() {
+        for name in NAMES.iter().chain(&SUFFIXES).chain(&HEADERS) {
+            assert!(PARTS.iter().any(|part| name.contains(part)), "{name}");
+        }
+        assert!(PARTS.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_lowercase())));
     }
 
     #[test]

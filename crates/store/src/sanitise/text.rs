@@ -67,6 +67,11 @@ static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(STARTS.iter().map(|(start, _)| start)).ok()
 });
 
+/// What the secrets begin with that show by their own shape.
+pub(super) fn starts() -> impl Iterator<Item = &'static str> {
+    STARTS.iter().map(|(start, _)| *start)
+}
+
 /// Everything in `bytes` that is to be replaced.
 pub(super) fn find(canaries: &Canaries, bytes: &[u8]) -> Vec<Edit> {
     let mut edits = canaries.find(bytes);

@@ -1,6 +1,5 @@
 //! Lines out of chunks, in bounded memory: of a line that is too long to be kept, the beginning.
 
-use bytes::{Bytes, BytesMut};
 use pintle_store::sanitise::MAX_HOLD_BACK_BYTES;
 
 /// Lines up to this length are kept, looked at and recorded as a whole.
@@ -9,19 +8,21 @@ pub(super) const KEPT_LINE_BYTES: usize = 8 * 1024 * 1024;
 pub(super) const HEAD_BYTES: usize = 4 * 1024;
 /// And this much looked at: a secret that begins in what is recorded shows behind it.
 const LOOKED_AT_BYTES: usize = HEAD_BYTES + MAX_HOLD_BACK_BYTES;
+/// Room for lines in the making that is kept between them.
+const ROOM_BYTES: usize = 64 * 1024;
 
 /// One line, without its LF and one CR before that.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TracedLine {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TracedLine<'a> {
     /// All of it, or its beginning.
-    pub(super) bytes: Bytes,
+    pub(super) bytes: &'a [u8],
     /// Its whole length.
     pub(super) len: u64,
     /// Whether the stream ended before its LF.
     pub(super) unterminated: bool,
 }
 
-impl TracedLine {
+impl TracedLine<'_> {
     /// Whether only the beginning was kept.
     pub(super) fn is_cut(&self) -> bool {
         self.bytes.len() as u64 != self.len
@@ -31,7 +32,7 @@ impl TracedLine {
 /// Cuts one direction into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    partial: BytesMut,
+    partial: Vec<u8>,
     len: u64,
     ends_in_cr: bool,
     /// Bytes are missing here: what comes up to the next LF is the rest of a line.
@@ -39,27 +40,33 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The lines that `chunk` completes, each given to `take`.
-    pub(super) fn push(&mut self, chunk: &Bytes, mut take: impl FnMut(TracedLine)) {
-        let mut rest = chunk.clone();
-        while let Some(at) = memchr::memchr(b'\n', &rest) {
-            let end = rest.split_to(at + 1);
-            self.keep(&end[..at]);
-            if let Some(line) = self.line(false) {
-                take(line);
+    /// The lines that `chunk` completes, each given to `take`. One that lies within the chunk is not copied.
+    pub(super) fn push(&mut self, chunk: &[u8], mut take: impl FnMut(TracedLine<'_>)) {
+        let mut rest = chunk;
+        while let Some(at) = memchr::memchr(b'\n', rest) {
+            let line = &rest[..at];
+            rest = &rest[at + 1..];
+            if self.len == 0 && !self.broken && line.len() <= KEPT_LINE_BYTES {
+                let bytes = line.strip_suffix(b"\r").unwrap_or(line);
+                take(TracedLine { bytes, len: bytes.len() as u64, unterminated: false });
+            } else {
+                self.keep(line);
+                self.end(false, &mut take);
             }
         }
-        self.keep(&rest);
+        self.keep(rest);
     }
 
-    /// What is left at the end of the stream.
-    pub(super) fn finish(&mut self) -> Option<TracedLine> {
-        if self.len == 0 { None } else { self.line(true) }
+    /// What is left at the end of the stream is given to `take`.
+    pub(super) fn finish(&mut self, take: impl FnMut(TracedLine<'_>)) {
+        if self.len > 0 {
+            self.end(true, take);
+        }
     }
 
     /// Bytes passed that are not known. The line they were part of is given up.
     pub(super) fn lose(&mut self) {
-        self.partial = BytesMut::new();
+        self.partial = Vec::new();
         self.len = 0;
         self.broken = true;
     }
@@ -72,23 +79,30 @@ impl Lines {
             self.partial.extend_from_slice(bytes);
         } else if self.partial.len() > LOOKED_AT_BYTES {
             // Its room is given back at once.
-            self.partial = BytesMut::from(&self.partial[..LOOKED_AT_BYTES]);
+            self.partial.truncate(LOOKED_AT_BYTES);
+            self.partial.shrink_to_fit();
         } else {
             let more = (LOOKED_AT_BYTES - self.partial.len()).min(bytes.len());
             self.partial.extend_from_slice(&bytes[..more]);
         }
     }
 
-    fn line(&mut self, unterminated: bool) -> Option<TracedLine> {
-        let mut bytes = self.partial.split().freeze();
+    /// The line that was kept ends here.
+    fn end(&mut self, unterminated: bool, mut take: impl FnMut(TracedLine<'_>)) {
         let mut len = std::mem::take(&mut self.len);
+        let mut bytes = &self.partial[..];
         if len > 0 && self.ends_in_cr && !unterminated {
             len -= 1;
-            bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+            bytes = &bytes[..bytes.len().min(usize::try_from(len).unwrap_or(usize::MAX))];
         }
         self.ends_in_cr = false;
-        let broken = std::mem::take(&mut self.broken);
-        (!broken).then_some(TracedLine { bytes, len, unterminated })
+        if !std::mem::take(&mut self.broken) {
+            take(TracedLine { bytes, len, unterminated });
+        }
+        if self.partial.capacity() > ROOM_BYTES {
+            self.partial = Vec::new();
+        }
+        self.partial.clear();
     }
 }
 
@@ -98,18 +112,34 @@ mod tests {
 
     use super::*;
 
-    fn cut(chunks: &[&[u8]]) -> Vec<TracedLine> {
+    /// A line that was given: its text, its whole length, and whether it is cut or unterminated.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    struct Given {
+        text: String,
+        len: u64,
+        is_cut: bool,
+        unterminated: bool,
+    }
+
+    impl From<TracedLine<'_>> for Given {
+        fn from(line: TracedLine<'_>) -> Self {
+            let text = String::from_utf8_lossy(line.bytes).into_owned();
+            Self { text, len: line.len, is_cut: line.is_cut(), unterminated: line.unterminated }
+        }
+    }
+
+    fn cut(chunks: &[&[u8]]) -> Vec<Given> {
         let mut lines = Lines::default();
         let mut found = Vec::new();
         for chunk in chunks {
-            lines.push(&Bytes::copy_from_slice(chunk), |line| found.push(line));
+            lines.push(chunk, |line| found.push(line.into()));
         }
-        found.extend(lines.finish());
+        lines.finish(|line| found.push(line.into()));
         found
     }
 
-    fn texts(lines: &[TracedLine]) -> Vec<String> {
-        lines.iter().map(|line| String::from_utf8_lossy(&line.bytes).into_owned()).collect()
+    fn texts(lines: &[Given]) -> Vec<&str> {
+        lines.iter().map(|line| &*line.text).collect()
     }
 
     /// R-221: a frame ends at LF, one CR before it is no part of it, blank lines are lines, and the last may lack its LF.
@@ -124,15 +154,15 @@ mod tests {
     #[test]
     fn r_222_a_line_that_is_too_long_is_cut_and_not_lost() {
         let mut lines = Lines::default();
-        let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+        let chunk = vec![b'x'; 1 << 20];
         for _ in 0..64 {
             lines.push(&chunk, |_| panic!("no line ends here"));
             assert!(lines.partial.len() <= KEPT_LINE_BYTES);
         }
         assert!(lines.partial.capacity() <= KEPT_LINE_BYTES);
-        let mut found = Vec::new();
-        lines.push(&Bytes::from_static(b"\r\nnext\n"), |line| found.push(line));
-        assert_eq!((found[0].len, found[0].bytes.len(), found[0].is_cut()), (64 << 20, LOOKED_AT_BYTES, true));
+        let mut found: Vec<Given> = Vec::new();
+        lines.push(b"\r\nnext\n", |line| found.push(line.into()));
+        assert_eq!((found[0].len, found[0].text.len(), found[0].is_cut), (64 << 20, LOOKED_AT_BYTES, true));
         assert_eq!(texts(&found[1..]), ["next"]);
     }
 
@@ -140,16 +170,16 @@ mod tests {
     fn exactly_at_the_limit_a_line_is_whole() {
         let line = vec![b'x'; KEPT_LINE_BYTES];
         let lines = cut(&[&line, b"\n", &line, b"y\n"]);
-        assert_eq!(lines.iter().map(TracedLine::is_cut).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(lines.iter().map(|line| line.is_cut).collect::<Vec<_>>(), [false, true]);
     }
 
     #[test]
     fn after_a_loss_it_goes_on_with_the_next_line() {
         let mut lines = Lines::default();
-        let mut found = Vec::new();
-        lines.push(&Bytes::from_static(b"one\nbegin"), |line| found.push(line));
+        let mut found: Vec<Given> = Vec::new();
+        lines.push(b"one\nbegin", |line| found.push(line.into()));
         lines.lose();
-        lines.push(&Bytes::from_static(b"end\ntwo\n"), |line| found.push(line));
+        lines.push(b"end\ntwo\n", |line| found.push(line.into()));
         assert_eq!(texts(&found), ["one", "two"]);
     }
 

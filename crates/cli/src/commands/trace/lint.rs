@@ -8,8 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use pintle_acp::types::*;
 use pintle_acp::{Kind as MethodKind, Method, MethodId, NotificationToAgent, NotificationToClient, Side};
-use pintle_acp::{RequestToAgent, RequestToClient};
-use pintle_wire::{Envelope, EnvelopeError, Id, IdField, Kind, Malformed, Profile, ScanLimits, VersionRule, scan};
+use pintle_acp::{RequestToAgent, RequestToClient, TextUpdate};
+use pintle_store::{Sanitised, Sanitiser, sanitise::KEPT_GARBAGE_BYTES};
+use pintle_wire::{
+    Envelope, EnvelopeError, Id, IdField, JsonError, Kind, Malformed, Profile, ScanLimits, Text, VersionRule, scan,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -21,6 +24,38 @@ const MAX_REMEMBERED: usize = 4096;
 const MAX_ANSWERED: usize = 1024;
 /// How much of a name of a peer's stands in a message.
 const NAME_CHARS: usize = 64;
+
+/// A line that was looked at, once for everybody who wants to know what it is.
+pub(super) enum Looked<'a> {
+    Blank,
+    /// What nearly every line is.
+    Update(TextUpdate<'a>),
+    Json(Text<'a>),
+    Garbage(JsonError),
+}
+
+impl<'a> Looked<'a> {
+    pub(super) fn at(line: &'a [u8]) -> Self {
+        if line.is_empty() {
+            return Self::Blank;
+        }
+        if let Some(update) = TextUpdate::scan(line).filter(|_| line.len() <= ScanLimits::ACP.max_bytes) {
+            return Self::Update(update);
+        }
+        scan(line, Profile::Acp, ScanLimits::ACP).map_or_else(Self::Garbage, Self::Json)
+    }
+
+    /// What is kept of the line; `None` if it is kept as it is.
+    pub(super) fn sanitised(&self, line: &[u8], sanitiser: &Sanitiser) -> Option<Sanitised> {
+        match self {
+            Self::Blank => None,
+            Self::Update(update) if sanitiser.passes(update.as_str()) => None,
+            Self::Update(_) => Some(sanitiser.line(line)),
+            Self::Json(text) => Some(sanitiser.json(text)),
+            Self::Garbage(_) => Some(sanitiser.text(line, KEPT_GARBAGE_BYTES)),
+        }
+    }
+}
 
 /// Both directions of one connection.
 #[derive(Debug, Default)]
@@ -58,19 +93,38 @@ impl Linter {
     }
 
     /// What is wrong with one line. A blank line is nothing.
-    pub(super) fn line(&mut self, dir: Dir, line: &[u8]) -> Vec<Fault> {
+    pub(super) fn line(&mut self, dir: Dir, line: &Looked<'_>) -> Vec<Fault> {
         let mut faults = Faults(Vec::new());
-        if !line.is_empty() {
-            match scan(line, Profile::Acp, ScanLimits::ACP) {
-                Err(error) => faults.add("garbage", format!("not strict JSON: {error}")),
-                Ok(text) => match Envelope::parse(&text) {
-                    Ok(envelope) => self.envelope(dir, &envelope, &mut faults),
-                    Err(EnvelopeError::Batch) => faults.add("batch", "ACP has no batches"),
-                    Err(EnvelopeError::Scalar) => faults.add("not_an_object", "a message is an object"),
-                },
+        match line {
+            Looked::Blank => {}
+            Looked::Update(update) => {
+                if !self.text_update(dir, update, &mut faults) {
+                    let scanned = scan(update.as_str().as_bytes(), Profile::Acp, ScanLimits::ACP);
+                    self.scanned(dir, scanned.as_ref(), &mut faults);
+                }
             }
+            Looked::Json(text) => self.scanned(dir, Ok(text), &mut faults),
+            Looked::Garbage(error) => self.scanned(dir, Err(error), &mut faults),
         }
         faults.0
+    }
+
+    fn scanned(&mut self, dir: Dir, line: Result<&Text<'_>, &JsonError>, faults: &mut Faults) {
+        match line.map(Envelope::parse) {
+            Err(error) => faults.add("garbage", format!("not strict JSON: {error}")),
+            Ok(Ok(envelope)) => self.envelope(dir, &envelope, faults),
+            Ok(Err(EnvelopeError::Batch)) => faults.add("batch", "ACP has no batches"),
+            Ok(Err(EnvelopeError::Scalar)) => faults.add("not_an_object", "a message is an object"),
+        }
+    }
+
+    /// The same for a piece of text in the usual form, of which only the session has to be known. False if there is more to
+    /// say of it.
+    fn text_update(&mut self, dir: Dir, update: &TextUpdate<'_>, faults: &mut Faults) -> bool {
+        let (Dir::FromAgent, Some(session), Some(tag)) = (dir, update.session(), update.kind()) else { return false };
+        self.gate(dir, MethodId::SessionUpdate.method(), faults);
+        self.update_of(session, tag, faults);
+        true
     }
 
     /// Requests that nobody answered.
@@ -200,14 +254,17 @@ impl Linter {
         if let Some(child) = named.update.child.as_deref().filter(|_| named.update.tag == "subagent_update") {
             self.session(child);
         }
-        self.require_session(&named.session_id, faults);
-        let Some(session) = self.sessions.get(&*named.session_id).filter(|_| !self.uncertain) else { return };
-        let belongs_to_a_turn = matches!(
-            &*named.update.tag,
-            "agent_message_chunk" | "agent_thought_chunk" | "tool_call" | "tool_call_update" | "plan"
-        );
+        self.update_of(&named.session_id, &named.update.tag, faults);
+    }
+
+    fn update_of(&mut self, session: &str, tag: &str, faults: &mut Faults) {
+        if self.uncertain {
+            return;
+        }
+        let Some(session) = self.sessions.get(session) else { return self.require_session(session, faults) };
+        let belongs_to_a_turn =
+            matches!(tag, "agent_message_chunk" | "agent_thought_chunk" | "tool_call" | "tool_call_update" | "plan");
         if belongs_to_a_turn && !session.turn_is_open && !session.is_loading {
-            let tag = &named.update.tag;
             if session.had_a_turn {
                 faults.add("update_after_reply", format!("{tag} after the answer to its prompt"));
             } else {
@@ -428,6 +485,9 @@ pintle_acp::method_table!(results);
 
 /// How often each fault was found, by its code.
 pub(super) fn count(counts: &mut BTreeMap<String, u64>, faults: &[Fault]) {
+    if faults.is_empty() {
+        return;
+    }
     let codes: HashSet<&str> = faults.iter().map(|fault| &*fault.code).collect();
     for code in codes {
         *counts.entry(code.to_owned()).or_default() += 1;

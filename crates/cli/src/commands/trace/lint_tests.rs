@@ -1,5 +1,7 @@
 //! Each fault found where it is, and none where there is none.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// A conversation, one frame a line: `>` to the agent, `<` from it. Behind `!` stand the codes that the frame gets.
@@ -13,7 +15,7 @@ fn check(conversation: &str) {
             other => panic!("no direction in {other:?}"),
         };
         let found: Vec<String> =
-            linter.line(dir, frame.as_bytes()).into_iter().map(|fault| fault.code.into_owned()).collect();
+            linter.line(dir, &Looked::at(frame.as_bytes())).into_iter().map(|fault| fault.code.into_owned()).collect();
         assert_eq!(found.join(" "), expected, "{line}");
     }
 }
@@ -160,10 +162,10 @@ fn after_a_loss_nothing_is_said_that_depends_on_it() {
     let mut linter = Linter::default();
     linter.lost();
     let reply = br#"{"jsonrpc":"2.0","id":1,"result":null}"#;
-    assert_eq!(linter.line(Dir::FromAgent, reply), []);
+    assert_eq!(linter.line(Dir::FromAgent, &Looked::at(reply)), []);
     let update = br#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}"#;
-    assert_eq!(linter.line(Dir::FromAgent, update), []);
-    assert_eq!(linter.line(Dir::FromAgent, b"x")[0].code, "garbage");
+    assert_eq!(linter.line(Dir::FromAgent, &Looked::at(update)), []);
+    assert_eq!(linter.line(Dir::FromAgent, &Looked::at(b"x"))[0].code, "garbage");
 }
 
 /// Inv-5 of the house: what it remembers is bounded, whatever a peer sends.
@@ -171,7 +173,8 @@ fn after_a_loss_nothing_is_said_that_depends_on_it() {
 fn the_tables_are_bounded() {
     let mut linter = Linter::default();
     for id in 0..2 * MAX_REMEMBERED {
-        linter.line(Dir::ToAgent, format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"_a/b"}}"#).as_bytes());
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"_a/b"}}"#);
+        linter.line(Dir::ToAgent, &Looked::at(line.as_bytes()));
     }
     assert_eq!(linter.open[Dir::ToAgent as usize].len(), MAX_REMEMBERED);
     assert!(linter.uncertain);
@@ -183,4 +186,37 @@ fn the_tables_are_bounded() {
 fn names_are_shortened() {
     let long = "\u{e9}".repeat(200);
     assert_eq!(shortened(&long), format!("{}..", "\u{e9}".repeat(NAME_CHARS)));
+}
+
+proptest! {
+    /// A piece of text in the usual form gets the same faults whether it is looked at the short way or as any other frame.
+    #[test]
+    fn the_usual_form_is_judged_as_any_other(
+        states in 0_usize..4,
+        to_agent in any::<bool>(),
+        session in "s|t|s\\\\u0041|s\\\\n",
+        tag in "agent_message_chunk|agent_thought_chunk|user_message_chunk|plan|x",
+        text in r#"([a-z :=]|\\n|\\"|\\u00e9|\\ud83d){0,20}"#,
+        message in prop::option::of("m1|m\\\\n"),
+    ) {
+        let mut linter = Linter::default();
+        // Nothing, the handshake, a session, a turn; then a loss.
+        let lines: Vec<&str> = TURN.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        for line in &lines[..[0, 2, 4, 5][states]] {
+            let dir = if line.starts_with('>') { Dir::ToAgent } else { Dir::FromAgent };
+            linter.line(dir, &Looked::at(&line.as_bytes()[2..]));
+        }
+        let dir = if to_agent { Dir::ToAgent } else { Dir::FromAgent };
+        let message = message.map(|id| format!(r#","messageId":"{id}""#)).unwrap_or_default();
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{{"sessionUpdate":"{tag}","content":{{"type":"text","text":"{text}"}}{message}}}}}}}"#
+        );
+        for lost in [false, true] {
+            linter.uncertain = lost;
+            let short = linter.line(dir, &Looked::at(line.as_bytes()));
+            let mut long = Faults(Vec::new());
+            linter.scanned(dir, scan(line.as_bytes(), Profile::Acp, ScanLimits::ACP).as_ref(), &mut long);
+            prop_assert_eq!(short, long.0, "{}", line);
+        }
+    }
 }

@@ -13,11 +13,16 @@ use super::row::Dir;
 /// Bytes that may wait to be recorded. A disk that is slower than the peers for longer than this lasts costs records, and
 /// never bytes of theirs.
 pub(super) const QUEUE_BYTES: usize = 32 * 1024 * 1024;
-/// How long what passes may gather before the recorder looks at it. To wake it for every chunk would cost the relay more
+/// What passes may gather for so long before the recorder looks at it. To wake it for every chunk would cost the relay more
 /// than the chunk does.
 const GATHER: Duration = Duration::from_millis(20);
+/// While more than this comes in each such time, a flood passes: it is looked at when it is over, since what the recorder
+/// does meanwhile, the peers wait for.
+const FLOOD_BYTES: usize = 256 * 1024;
+/// So many times the recorder waits for the end of a flood.
+const FLOOD_GATHERS: usize = 10;
 /// So much is looked at without waiting for more.
-const GATHER_BYTES: usize = 1024 * 1024;
+const GATHER_BYTES: usize = QUEUE_BYTES / 2;
 /// What an item costs beside its bytes.
 const ITEM_BYTES: usize = 64;
 
@@ -126,9 +131,16 @@ impl Queue {
             state.reader = Waits::ForAnything;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.bytes < GATHER_BYTES && !self.is_closed() {
+        for _ in 0..FLOOD_GATHERS {
+            if state.bytes >= GATHER_BYTES || self.is_closed() {
+                break;
+            }
+            let before = state.bytes;
             state.reader = Waits::ForMuch;
             state = self.filled.wait_timeout(state, GATHER).unwrap_or_else(PoisonError::into_inner).0;
+            if state.bytes < before + FLOOD_BYTES {
+                break;
+            }
         }
         state.reader = Waits::Not;
         if self.is_closed() {

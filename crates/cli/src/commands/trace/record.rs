@@ -14,9 +14,9 @@ use pintle_store::sanitise::Sanitiser;
 use pintle_store::{Fs, FsError, FsFile, LockKind, OpenHow, Sanitised, fsx};
 
 use super::lines::{HEAD_BYTES, Lines, TracedLine};
-use super::lint::{self, Linter};
+use super::lint::{self, Linter, Looked};
 use super::queue::{Queue, Seen, What};
-use super::row::{Dir, End, Fault, Frame, Row, Start};
+use super::row::{Content, Dir, End, Fault, FrameRow, Row, Start};
 
 /// Most bytes of one trace file. An editor may run for weeks.
 pub(super) const FILE_BYTES: u64 = 1024 * 1024 * 1024;
@@ -210,9 +210,9 @@ impl Recorder {
                 self.row(&Row::Lost { t_ns, dir, bytes });
             }
             What::Eof(dir) => {
-                if let Some(line) = self.lines[dir as usize].finish() {
-                    self.line(t_ns, dir, &line);
-                }
+                let mut lines = std::mem::take(&mut self.lines[dir as usize]);
+                lines.finish(|line| self.line(t_ns, dir, &line));
+                self.lines[dir as usize] = lines;
                 self.row(&Row::Eof { t_ns, dir });
             }
             What::Refused(dir) => self.row(&Row::Refused { t_ns, dir }),
@@ -230,45 +230,55 @@ impl Recorder {
         }
     }
 
-    fn line(&mut self, t_ns: u64, dir: Dir, line: &TracedLine) {
+    fn line(&mut self, t_ns: u64, dir: Dir, line: &TracedLine<'_>) {
         self.line_numbers[dir as usize] += 1;
-        let mut faults = if line.is_cut() {
-            // It may be a legal message, and even open a request.
-            self.linter.lost();
-            match line.len > pintle_wire::MAX_ACP_LINE_BYTES as u64 {
-                true => vec![fault("line_too_long", "over the 64 MiB that a line of ACP may have here")],
-                false => Vec::new(),
+        let looked = (!line.is_cut()).then(|| Looked::at(line.bytes));
+        let mut faults = match &looked {
+            Some(looked) => self.linter.line(dir, looked),
+            None => {
+                // It may be a legal message, and even open a request.
+                self.linter.lost();
+                match line.len > pintle_wire::MAX_ACP_LINE_BYTES as u64 {
+                    true => vec![fault("line_too_long", "over the 64 MiB that a line of ACP may have here")],
+                    false => Vec::new(),
+                }
             }
-        } else {
-            self.linter.line(dir, &line.bytes)
         };
         if line.unterminated {
             faults.push(fault("unterminated", "the stream ended before its line did"));
         }
         lint::count(&mut self.end.faults, &faults);
-        let kept = match &self.sanitiser {
-            Some(sanitiser) if line.is_cut() => Kept::of(&sanitiser.beginning(&line.bytes, HEAD_BYTES)),
-            Some(sanitiser) => Kept::of(&sanitiser.line(&line.bytes)),
-            None if line.is_cut() => Kept::raw(&line.bytes[..line.bytes.len().min(HEAD_BYTES)]),
-            None => Kept::raw(&line.bytes),
-        };
+        let sanitised = self.sanitiser.as_ref().and_then(|sanitiser| match &looked {
+            Some(looked) => looked.sanitised(line.bytes, sanitiser),
+            None => Some(sanitiser.beginning(line.bytes, HEAD_BYTES)),
+        });
         if let Some(sanitiser) = &self.sanitiser {
             for fault in &mut faults {
                 fault.message = sanitiser.text(fault.message.as_bytes(), HEAD_BYTES).to_text().into_owned();
             }
         }
-        self.row(&Row::Frame(Frame {
+        // Of a line that is cut there is more than is recorded.
+        let raw = if line.is_cut() { &line.bytes[..line.bytes.len().min(HEAD_BYTES)] } else { line.bytes };
+        let kept = sanitised.as_ref().map_or(raw, Sanitised::bytes);
+        let content = match &looked {
+            // Known to be UTF-8.
+            Some(Looked::Update(update)) if sanitised.is_none() => Content::Text(update.as_str()),
+            _ => str::from_utf8(kept).map_or_else(|_| Content::Base64(BASE64.encode(kept)), Content::Text),
+        };
+        let redactions = sanitised.iter().flat_map(|sanitised| sanitised.redactions().iter());
+        let row = FrameRow {
             t_ns,
             dir,
             line: self.line_numbers[dir as usize],
             len: line.len,
-            text: kept.text,
-            base64: kept.base64,
+            content,
             cut: line.is_cut(),
             unterminated: line.unterminated,
-            redactions: kept.redactions,
-            faults,
-        }));
+            redactions: &redactions.map(|(rule, count)| (rule.id().to_owned(), count)).collect(),
+            faults: &faults,
+        };
+        row.write(&mut self.rows);
+        self.count += 1;
     }
 
     fn finish(&mut self, lost: [u64; 2]) {
@@ -296,28 +306,6 @@ impl Recorder {
         if self.rows.capacity() > 4 * WRITE_BYTES {
             self.rows = Vec::new();
         }
-    }
-}
-
-/// The content of a line as it stands in its row.
-struct Kept {
-    text: Option<String>,
-    base64: Option<String>,
-    redactions: std::collections::BTreeMap<String, u64>,
-}
-
-impl Kept {
-    fn of(sanitised: &Sanitised) -> Self {
-        let redactions = sanitised.redactions().iter().map(|(rule, count)| (rule.id().to_owned(), count)).collect();
-        Self { redactions, ..Self::raw(sanitised.bytes()) }
-    }
-
-    fn raw(bytes: &[u8]) -> Self {
-        let (text, base64) = match str::from_utf8(bytes) {
-            Ok(text) => (Some(text.to_owned()), None),
-            Err(_) => (None, Some(BASE64.encode(bytes))),
-        };
-        Self { text, base64, redactions: Default::default() }
     }
 }
 

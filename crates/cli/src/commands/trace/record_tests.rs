@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pintle_testkit::faulty::FaultyFs;
 
+use super::super::row::Frame;
 use super::*;
 
 const PATH: &str = "/disk/t.ndjson";

@@ -103,6 +103,99 @@ pub(super) struct Frame {
     pub(super) faults: Vec<Fault>,
 }
 
+/// A [`Row::Frame`] on its way into the file, borrowed. Written without serde: nearly all rows are frames, and the text of one
+/// is JSON, which has a quote to escape in every few bytes.
+#[derive(Debug)]
+pub(super) struct FrameRow<'a> {
+    pub(super) t_ns: u64,
+    pub(super) dir: Dir,
+    pub(super) line: u64,
+    pub(super) len: u64,
+    pub(super) content: Content<'a>,
+    pub(super) cut: bool,
+    pub(super) unterminated: bool,
+    pub(super) redactions: &'a BTreeMap<String, u64>,
+    pub(super) faults: &'a [Fault],
+}
+
+/// The content of a line.
+#[derive(Debug)]
+pub(super) enum Content<'a> {
+    Text(&'a str),
+    /// What is not UTF-8.
+    Base64(String),
+}
+
+impl FrameRow<'_> {
+    /// Appends the row and a LF.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"type\":\"frame\",\"t_ns\":");
+        append(&self.t_ns, out);
+        out.extend_from_slice(match self.dir {
+            Dir::ToAgent => b",\"dir\":\"to_agent\",\"line\":",
+            Dir::FromAgent => b",\"dir\":\"from_agent\",\"line\":",
+        });
+        append(&self.line, out);
+        out.extend_from_slice(b",\"len\":");
+        append(&self.len, out);
+        match &self.content {
+            Content::Text(text) => {
+                out.extend_from_slice(b",\"text\":");
+                append_text(text, out);
+            }
+            Content::Base64(digits) => {
+                out.extend_from_slice(b",\"base64\":");
+                append(digits, out);
+            }
+        }
+        if self.cut {
+            out.extend_from_slice(b",\"cut\":true");
+        }
+        if self.unterminated {
+            out.extend_from_slice(b",\"unterminated\":true");
+        }
+        if !self.redactions.is_empty() {
+            out.extend_from_slice(b",\"redactions\":");
+            append(self.redactions, out);
+        }
+        if !self.faults.is_empty() {
+            out.extend_from_slice(b",\"faults\":");
+            append(self.faults, out);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+/// Numbers, strings and maps of strings: writing them to memory cannot fail.
+fn append<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    let _ = serde_json::to_writer(out, value);
+}
+
+/// A JSON string. In a frame quotes and backslashes are never far apart, so it goes byte by byte.
+fn append_text(text: &str, out: &mut Vec<u8>) {
+    /// Bytes looked at before the row grows; each may take two.
+    const STEP: usize = 256;
+    // Only garbage has any.
+    let has_control = text.as_bytes().iter().fold(false, |has, byte| has | (*byte < 0x20));
+    if has_control {
+        return append(text, out);
+    }
+    out.push(b'"');
+    for piece in text.as_bytes().chunks(STEP) {
+        let mut escaped = [0; 2 * STEP];
+        let mut len = 0;
+        for byte in piece {
+            // Written in any case, kept where it is needed: no branch to guess wrong.
+            escaped[len] = b'\\';
+            len += usize::from(matches!(byte, b'"' | b'\\'));
+            escaped[len] = *byte;
+            len += 1;
+        }
+        out.extend_from_slice(&escaped[..len]);
+    }
+    out.push(b'"');
+}
+
 /// Something that the protocol does not allow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fault {
@@ -138,4 +231,39 @@ pub(super) struct Unanswered {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn faults() -> impl Strategy<Value = Vec<Fault>> {
+        let fault = "[ -~\n]{0,20}".prop_map(|message| Fault { code: Cow::Borrowed("garbage"), message });
+        prop::collection::vec(fault, 0..3)
+    }
+
+    proptest! {
+        /// What is written by hand is what serde would write.
+        #[test]
+        fn a_frame_is_written_as_serde_writes_it(
+            (t_ns, line, len) in any::<(u64, u64, u64)>(),
+            text in prop_oneof!["(\\PC|[\"\\\\{}:a-z]){0,600}", "[\x00-\x7f\u{80}-\u{ffff}]{0,40}"],
+            (is_text, to_agent, cut, unterminated) in any::<(bool, bool, bool, bool)>(),
+            redactions in prop::collection::btree_map("[a-z_]{1,9}", any::<u64>(), 0..3),
+            faults in faults(),
+        ) {
+            let dir = if to_agent { Dir::ToAgent } else { Dir::FromAgent };
+            let content = if is_text { Content::Text(&text) } else { Content::Base64("//4=".to_owned()) };
+            let mut written = Vec::new();
+            FrameRow { t_ns, dir, line, len, content, cut, unterminated, redactions: &redactions, faults: &faults }
+                .write(&mut written);
+            let (text, base64) = if is_text { (Some(text), None) } else { (None, Some("//4=".to_owned())) };
+            let row =
+                Row::Frame(Frame { t_ns, dir, line, len, text, base64, cut, unterminated, redactions, faults });
+            let expected = serde_json::to_string(&row).expect("a row") + "\n";
+            prop_assert_eq!(String::from_utf8(written).expect("UTF-8"), expected);
+        }
+    }
 }

@@ -95,6 +95,7 @@
 
 mod conn;
 mod error;
+mod keys;
 mod methods;
 pub mod permission;
 mod session;

@@ -120,6 +120,27 @@ pub fn append_string(value: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Appends an integer in decimal digits.
+pub fn append_integer(value: i64, out: &mut Vec<u8>) {
+    // Twenty bytes: a sign and the nineteen digits of the largest.
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        at -= 1;
+        digits[at] = b'-';
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 /// Appends a double as ECMAScript prints it.
 pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(ryu_js::Buffer::new().format_finite(value).as_bytes());
@@ -480,6 +501,15 @@ impl Writer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_are_written_in_decimal() {
+        for value in [0, 7, -1, 10, -90, 1_000_000, i64::MAX, i64::MIN] {
+            let mut out = Vec::new();
+            append_integer(value, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), value.to_string());
+        }
+    }
 
     fn check(text: &str, expected: &str) {
         let canonical = canonicalize_bytes(text.as_bytes()).expect("strict");

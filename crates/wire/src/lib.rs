@@ -47,7 +47,7 @@ mod scan;
 mod table;
 mod text;
 
-pub use canon::{CanonError, append_string, canonicalize, canonicalize_bytes, canonicalize_into};
+pub use canon::{CanonError, append_integer, append_string, canonicalize, canonicalize_bytes, canonicalize_into};
 pub use canon_ser::{append_canonical, to_canonical};
 pub use data::{
     DATA_HEADER_MAX_BYTES, DataDecoder, DataError, DataEvent, DataFrameHeader, STREAM_ID_MAX_BYTES, encode_data_frame,

@@ -192,7 +192,7 @@ impl PeerId {
     pub fn write(&self, out: &mut Vec<u8>) {
         match (&self.spelling, &self.id) {
             (Some(raw), _) => out.extend_from_slice(raw.get().as_bytes()),
-            (None, Id::Int(id)) => out.extend_from_slice(id.to_string().as_bytes()),
+            (None, Id::Int(id)) => crate::canon::append_integer(*id, out),
             // Only a string that needed no escape has no spelling of its own, or one that is ours.
             (None, Id::Str(id)) => crate::canon::append_string(id, out),
         }

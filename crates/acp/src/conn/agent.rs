@@ -4,7 +4,7 @@
 mod sessions;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::inbound::{Inbound, MethodName};
 use super::inflight::{Owed, ReplyToken, RequestKey, Role, TurnToken};
 use super::{Closed, Config, OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, SendError};
 use crate::Error;
+use crate::keys::KeyMap;
 use crate::methods::Side;
 use crate::session::{
     Begin, Effect, Ending, Phase as SessionPhase, RxSeq, SessionKey, Sessions, TurnKey, TurnOver, Waiting,
@@ -121,7 +122,7 @@ pub struct AgentEnd<W> {
     pub(super) core: Core<W>,
     sessions: Sessions<RequestKey, OutId, Answer, (RequestKey, RawJson)>,
     /// The session of each open permission ask.
-    asks: HashMap<OutId, SessionKey>,
+    asks: KeyMap<OutId, SessionKey>,
     /// Requests for `session/new` that are not answered: they count as sessions.
     creating: usize,
     events: VecDeque<AgentEvent<W>>,
@@ -137,7 +138,7 @@ impl<W> AgentEnd<W> {
         Self {
             sessions: Sessions::new(config.cancel_backstop, config.session_idle_timeout),
             core: Core::new(config),
-            asks: HashMap::new(),
+            asks: KeyMap::default(),
             creating: 0,
             events: VecDeque::new(),
             drain: None,

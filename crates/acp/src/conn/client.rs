@@ -15,6 +15,7 @@ use super::inbound::{Inbound, MethodName};
 use super::inflight::{Entry, Owed, ReplyToken, RequestKey, Role};
 use super::{Closed, Config, OutId, Outcome, Output, PeerNotification, PeerRequest, RawJson, SendError};
 use crate::Error;
+use crate::keys::KeyMap;
 use crate::methods::Side;
 use crate::session::RxSeq;
 
@@ -81,7 +82,7 @@ pub struct ClientEnd<W> {
     early: HashMap<Arc<str>, VecDeque<(RxSeq, RawJson)>>,
     early_bytes: usize,
     /// What the open requests are about, where their outcome matters here.
-    roles: HashMap<OutId, Asked>,
+    roles: KeyMap<OutId, Asked>,
     /// Requests for `session/new` that are open: they count as sessions.
     creating: usize,
     events: VecDeque<ClientEvent<W>>,
@@ -116,7 +117,7 @@ impl<W> ClientEnd<W> {
             sessions: HashMap::new(),
             early: HashMap::new(),
             early_bytes: 0,
-            roles: HashMap::new(),
+            roles: KeyMap::default(),
             creating: 0,
             events: VecDeque::new(),
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
-use pintle_wire::PeerId;
+use pintle_wire::{PeerId, append_integer};
 use serde::Serialize;
 
 use super::RawJson;
@@ -258,6 +258,34 @@ fn keep_on_one_line(text: &mut [u8]) {
     }
 }
 
+/// What stands before the body of a frame.
+enum Prefix<'a> {
+    /// No id.
+    Bare,
+    Own(i64),
+    /// Null where the peer's is not known.
+    Peers(Option<&'a PeerId>),
+}
+
+/// Room for a prefix with an id of usual length.
+const PREFIX_BYTES: usize = 64;
+
+impl Prefix<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",");
+        if let Self::Bare = self {
+            return;
+        }
+        out.extend_from_slice(b"\"id\":");
+        match self {
+            Self::Own(id) => append_integer(*id, out),
+            Self::Peers(Some(id)) => id.write(out),
+            Self::Peers(None) | Self::Bare => out.extend_from_slice(b"null"),
+        }
+        out.push(b',');
+    }
+}
+
 /// Frames that wait to be written, in the order in which they were handed over.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
@@ -273,39 +301,32 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     pub(crate) fn request(&mut self, id: i64, call: &Call) {
-        let prefix = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},");
-        self.call_bytes += self.push(prefix.as_bytes(), &call.body);
+        self.call_bytes += self.push(&Prefix::Own(id), &call.body);
     }
 
     pub(crate) fn notification(&mut self, call: &Call) {
-        self.call_bytes += self.push(b"{\"jsonrpc\":\"2.0\",", &call.body);
+        self.call_bytes += self.push(&Prefix::Bare, &call.body);
     }
 
     /// A notification of the connection's own, for which nobody waits.
     pub(crate) fn own_notification(&mut self, call: &Call) {
-        self.push(b"{\"jsonrpc\":\"2.0\",", &call.body);
+        self.push(&Prefix::Bare, &call.body);
     }
 
     pub(crate) fn reply(&mut self, id: Option<&PeerId>, reply: &Reply) {
-        let mut prefix = Vec::with_capacity(48);
-        prefix.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-        match id {
-            Some(id) => id.write(&mut prefix),
-            None => prefix.extend_from_slice(b"null"),
-        }
-        prefix.extend_from_slice(b",");
-        self.push(&prefix, &reply.body);
+        self.push(&Prefix::Peers(id), &reply.body);
     }
 
-    fn push(&mut self, prefix: &[u8], body: &Body) -> usize {
-        let len = prefix.len() + body.len();
-        if self.tail.len() + len > CHUNK_BYTES {
+    fn push(&mut self, prefix: &Prefix<'_>, body: &Body) -> usize {
+        if self.tail.len() + PREFIX_BYTES + body.len() > CHUNK_BYTES {
             self.close_tail();
         }
         if self.tail.capacity() == 0 {
             self.tail.reserve(self.last_chunk_bytes.clamp(FIRST_BYTES, CHUNK_BYTES));
         }
-        self.tail.extend_from_slice(prefix);
+        let before = self.tail.len();
+        prefix.write(&mut self.tail);
+        let len = self.tail.len() - before + body.len();
         match body {
             Body::Short(bytes) => self.tail.extend_from_slice(bytes),
             Body::Long(bytes) => {

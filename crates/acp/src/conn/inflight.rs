@@ -1,6 +1,6 @@
 //! The peer's requests that are not answered yet, and the values that carry the obligation to answer them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pintle_wire::{Id, PeerId};
 
 use super::encode::Call;
+use crate::keys::KeyMap;
 use crate::session::{SessionKey, TurnKey};
 
 /// Names an accepted request of the peer. Never used again, even if the peer uses its id again.
@@ -55,8 +56,9 @@ pub(crate) struct Entry {
 /// The table of the peer's unanswered requests.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    by_id: HashMap<Id, RequestKey>,
-    by_key: HashMap<RequestKey, Entry>,
+    /// The peer chooses ids: they are compared, never hashed.
+    by_id: BTreeMap<Id, RequestKey>,
+    by_key: KeyMap<RequestKey, Entry>,
     bytes: usize,
     last: u64,
 }
@@ -220,7 +222,8 @@ impl Lost {
     }
 
     pub(crate) fn take(&self) -> Vec<Owed> {
-        if !self.any.swap(false, Ordering::Acquire) {
+        // Looked at first: nearly always there is none, and a swap costs more.
+        if !self.any.load(Ordering::Acquire) || !self.any.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
         std::mem::take(&mut *self.owed.lock().unwrap_or_else(PoisonError::into_inner))

@@ -98,6 +98,14 @@ macro_rules! rows {
         impl MethodId {
             /// The key of a name on the wire, in either spelling.
             pub fn from_wire(wire: &str) -> Option<Self> {
+                // What is sent most, and what no row can have, need no look at the table.
+                if wire == "session/update" {
+                    return Some(Self::SessionUpdate);
+                }
+                let is_foreign = wire.starts_with('_') && !OWN_PREFIXES.iter().any(|prefix| wire.starts_with(prefix));
+                if is_foreign {
+                    return None;
+                }
                 Some(match wire {
                     $( $awire => Self::$aid, )*
                     $( $cwire => Self::$cid, )*
@@ -106,7 +114,10 @@ macro_rules! rows {
                     "session/cancel" => Self::CancelSession,
                     "_pintle/session.detach" => Self::DetachSession,
                     "$/cancel_request" => Self::CancelRequest,
-                    _ => return METHODS.iter().find(|method| method.alias == Some(wire)).map(|method| method.id),
+                    _ if wire.starts_with(ALIAS_PREFIX) => {
+                        return METHODS.iter().find(|method| method.alias == Some(wire)).map(|method| method.id);
+                    }
+                    _ => return None,
                 })
             }
         }
@@ -159,6 +170,11 @@ const fn row(
     }
 }
 
+/// What every alias begins with.
+const ALIAS_PREFIX: &str = "_raxol/session.";
+/// What every name in the table begins with that begins with `_`.
+const OWN_PREFIXES: [&str; 2] = ["_pintle/session.", ALIAS_PREFIX];
+
 const fn alias(id: MethodId) -> Option<&'static str> {
     Some(match id {
         MethodId::LoadDurableSession => "_raxol/session.load",
@@ -203,5 +219,23 @@ const fn since(id: MethodId) -> &'static str {
         MethodId::CancelRequest => "2026-07",
         MethodId::CreateElicitation | MethodId::CompleteElicitation => "2026-08",
         _ => "2025-10",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The short cuts find what the table has: every name in both of its spellings, and nothing that only looks like one.
+    #[test]
+    fn names_are_found_in_both_spellings() {
+        for method in METHODS {
+            for wire in [Some(method.wire), method.alias].into_iter().flatten() {
+                assert_eq!(MethodId::from_wire(wire), Some(method.id), "{wire}");
+                assert_eq!(MethodId::from_wire(&format!("{wire}_")), None);
+                assert_eq!(MethodId::from_wire(&format!("_{wire}")), None);
+                assert_eq!(MethodId::from_wire(&wire[1..]), None);
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) use registry::{Phase, SessionKey, Sessions, Waiting};
 use std::fmt;
 
 /// Names one turn of one connection. Never used again, not even when a session of the same id is opened later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TurnKey {
     session: SessionKey,
     ordinal: u64,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{RxSeq, TurnMachine};
+use crate::keys::KeyMap;
 
 /// Names a session of one connection; never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,7 +50,7 @@ pub(crate) struct Waiting<P> {
 #[derive(Debug)]
 pub(crate) struct Sessions<R, A, O, P> {
     by_id: HashMap<Arc<str>, SessionKey>,
-    by_key: HashMap<SessionKey, Session<R, A, O, P>>,
+    by_key: KeyMap<SessionKey, Session<R, A, O, P>>,
     deadlines: BTreeSet<(Instant, SessionKey)>,
     next: u64,
     backstop: Duration,
@@ -60,7 +61,7 @@ impl<R, A: PartialEq, O, P> Sessions<R, A, O, P> {
     pub(crate) fn new(backstop: Duration, idle_timeout: Option<Duration>) -> Self {
         Self {
             by_id: HashMap::new(),
-            by_key: HashMap::new(),
+            by_key: KeyMap::default(),
             deadlines: BTreeSet::new(),
             next: 0,
             backstop,

@@ -31,7 +31,7 @@ pub struct Ctx {
 pub(crate) enum Stop {
     /// The end of the connection.
     Connection,
-    /// That, or the end of the request or turn itself.
+    /// That, or the end of the request or turn itself. The token of a request knows of nothing else.
     Own(CancellationToken),
 }
 
@@ -70,13 +70,6 @@ impl Ctx {
         self.rx = rx;
     }
 
-    fn stop(&self) -> &CancellationToken {
-        match &self.stop {
-            Stop::Connection => &self.connection.link().stop,
-            Stop::Own(token) => token,
-        }
-    }
-
     /// The connection. A clone of it may outlive the call.
     pub fn connection(&self) -> &Connection {
         &self.connection
@@ -97,12 +90,20 @@ impl Ctx {
     /// The handler of a request other than a prompt is dropped at that moment, at its next await, and its request answered
     /// -32800; so only a prompt, and what a handler spawned, ever sees it resolve.
     pub async fn cancelled(&self) {
-        self.stop().cancelled().await;
+        let link = self.connection.link();
+        match &self.stop {
+            Stop::Connection => link.stop.cancelled().await,
+            Stop::Own(token) => tokio::select! {
+                () = token.cancelled() => {}
+                () = link.stop.cancelled() => {}
+            },
+        }
     }
 
     /// True once [`Ctx::cancelled`] would resolve.
     pub fn is_cancelled(&self) -> bool {
-        self.stop().is_cancelled()
+        let own = matches!(&self.stop, Stop::Own(token) if token.is_cancelled());
+        own || self.connection.link().stop.is_cancelled()
     }
 
     /// Sends an update of a session outside a turn: available commands, a changed mode, the replay of `session/load`.
@@ -134,7 +135,10 @@ impl Ctx {
         Some(DelegatedReply {
             token: Some(token),
             link: self.connection.link().clone(),
-            stop: self.stop().clone(),
+            stop: match &self.stop {
+                Stop::Own(token) => token.clone(),
+                Stop::Connection => self.connection.link().stop.clone(),
+            },
             result: PhantomData,
         })
     }
@@ -195,7 +199,13 @@ impl<R: Serialize> DelegatedReply<R> {
     /// Resolves when the peer gives the request up or the connection ends. The answer is still owed: a result, or
     /// -32800.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + 'static {
-        self.stop.clone().cancelled_owned()
+        let (own, all) = (self.stop.clone(), self.link.stop.clone());
+        async move {
+            tokio::select! {
+                () = own.cancelled() => {}
+                () = all.cancelled() => {}
+            }
+        }
     }
 }
 

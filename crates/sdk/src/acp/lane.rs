@@ -17,7 +17,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::sync::CancellationToken;
 
 use super::link::{Link, Waiter};
-use super::service::{self, Service};
+use super::service::{self, BoxFuture, Service};
 use super::turn::{Turn, TurnControl};
 
 /// Lanes that share a task while none of their handlers waits: with many sessions a batch has an item or two for each.
@@ -176,7 +176,8 @@ impl Lanes {
         self.hand_over();
         if self.waiting.len() <= LANES_PER_TASK {
             for lane in self.waiting.drain(..) {
-                self.link.tasks.spawn(run(lane, self.link.clone(), self.service.clone()));
+                let (link, service) = (self.link.clone(), self.service.clone());
+                self.link.tasks.spawn(async move { run(lane, &link, &service).await });
             }
             return;
         }
@@ -303,25 +304,37 @@ impl Drop for Updates<'_> {
     }
 }
 
-/// Works on several lanes, of which most have little to do: one whose handler waits goes on as a task of its own.
-async fn run_some(lanes: Vec<Arc<Lane>>, link: Arc<Link>, service: Arc<dyn Service>) {
-    for lane in lanes {
-        start(&link, run(lane, link.clone(), service.clone())).await;
-    }
+/// Works on several lanes, of which most have little to do. When a handler waits in one of them, those behind it go on as a
+/// task of their own.
+fn run_some(lanes: Vec<Arc<Lane>>, link: Arc<Link>, service: Arc<dyn Service>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let mut lanes = lanes.into_iter();
+        while let Some(lane) = lanes.next() {
+            let mut work = pin!(run(lane, &link, &service));
+            std::future::poll_fn(|cx| {
+                let poll = work.as_mut().poll(cx);
+                if poll.is_pending() && lanes.len() > 0 {
+                    link.tasks.spawn(run_some(lanes.by_ref().collect(), link.clone(), service.clone()));
+                }
+                poll
+            })
+            .await;
+        }
+    })
 }
 
-async fn run(lane: Arc<Lane>, link: Arc<Link>, service: Arc<dyn Service>) {
+async fn run(lane: Arc<Lane>, link: &Arc<Link>, service: &Arc<dyn Service>) {
     let mut batch = VecDeque::new();
     while lane.take(&mut batch) {
         while let Some(next) = batch.front() {
             if matches!(next, Work::Update { .. }) {
-                let updates = Updates { link: &link, batch: &mut batch, taken_bytes: 0 };
-                if !until_aborted(&link, service.updates(updates)).await {
+                let updates = Updates { link, batch: &mut batch, taken_bytes: 0 };
+                if !until_aborted(link, service.updates(updates)).await {
                     return;
                 }
             } else if let Some(work) = batch.pop_front() {
                 link.inbox_sub(work.bytes());
-                one(&link, &service, work).await;
+                one(link, service, work).await;
             }
         }
     }

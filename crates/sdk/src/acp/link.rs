@@ -1,6 +1,6 @@
 //! What the loop of a connection, its handles and its tasks share.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,7 +110,7 @@ pub(crate) struct Bounds {
 pub(crate) struct State {
     pub(crate) end: End,
     /// Streams that take the updates of their prompts.
-    pub(crate) sinks: HashMap<OutId, Arc<Sink>>,
+    pub(crate) sinks: BTreeMap<OutId, Arc<Sink>>,
     waker: Option<Waker>,
     /// The loop is at work: it looks again before it waits, and need not be woken.
     attended: bool,
@@ -132,8 +132,8 @@ pub(crate) struct Link {
     pub(crate) abort: CancellationToken,
     pub(crate) tasks: TaskTracker,
     /// Requests of the peer whose handlers run.
-    running: Mutex<HashMap<RequestKey, CancellationToken>>,
-    turns: Mutex<HashMap<TurnKey, Arc<TurnControl>>>,
+    running: Mutex<BTreeMap<RequestKey, CancellationToken>>,
+    turns: Mutex<BTreeMap<TurnKey, Arc<TurnControl>>>,
     inbox_bytes: AtomicUsize,
     /// Requests of ours whose answer somebody waits for before it goes on taking updates.
     waits: AtomicUsize,
@@ -148,7 +148,7 @@ impl Link {
         Arc::new(Self {
             state: Mutex::new(State {
                 end,
-                sinks: HashMap::new(),
+                sinks: BTreeMap::new(),
                 waker: None,
                 attended: false,
                 dirty: false,
@@ -197,16 +197,18 @@ impl Link {
     }
 
     /// The loop begins a round: what commands do from here on, it sees in this round or in the next.
-    pub(crate) fn attend(&self) {
+    pub(crate) fn attend(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         state.attended = true;
         state.dirty = false;
+        state
     }
 
-    /// The loop has nothing to do and waits to be woken; false if there was a command in the meantime.
-    pub(crate) fn rest(&self, waker: &Waker) -> bool {
+    /// The loop has nothing to do up to `deadline` and waits to be woken; false if there was a command in the meantime, or
+    /// the end has another deadline by now.
+    pub(crate) fn rest(&self, waker: &Waker, deadline: Option<Instant>) -> bool {
         let mut state = self.lock();
-        if state.dirty {
+        if state.dirty || state.end.poll_timeout() != deadline {
             return false;
         }
         state.attended = false;
@@ -283,9 +285,10 @@ impl Link {
 
     // The peer's requests and turns.
 
-    /// The token that stops the handler of a request: when the peer gives it up, and when the connection ends.
+    /// The token that stops the handler of a request when the peer gives it up. The end of the connection is told by
+    /// [`Link::stop`], to which it has no tie: to make one and to undo it costs more than most handlers do.
     pub(crate) fn start_request(&self, key: RequestKey) -> CancellationToken {
-        let token = self.stop.child_token();
+        let token = CancellationToken::new();
         self.running().insert(key, token.clone());
         token
     }
@@ -297,11 +300,11 @@ impl Link {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<RequestKey, CancellationToken>> {
+    fn running(&self) -> MutexGuard<'_, BTreeMap<RequestKey, CancellationToken>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn turns(&self) -> MutexGuard<'_, HashMap<TurnKey, Arc<TurnControl>>> {
+    pub(crate) fn turns(&self) -> MutexGuard<'_, BTreeMap<TurnKey, Arc<TurnControl>>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -18,7 +18,7 @@ use tokio::time::Sleep;
 use super::end::Event;
 use super::host::ToolKinds;
 use super::lane::{Lanes, Work};
-use super::link::{INBOX_BYTES, INBOX_HARD_BYTES, Link, Waiter, now};
+use super::link::{INBOX_BYTES, INBOX_HARD_BYTES, Link, State, Waiter, now};
 use super::service::Service;
 use super::stream::Sink;
 use super::turn::TurnControl;
@@ -169,8 +169,8 @@ impl Run {
         false
     }
 
-    fn read(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.input_ended || !self.takes_input() {
+    fn read(&mut self, cx: &mut Context<'_>, takes_input: bool) -> bool {
+        if self.input_ended || !takes_input {
             return false;
         }
         match self.transport.poll_read(cx, &mut self.buffer) {
@@ -191,16 +191,15 @@ impl Run {
 
     /// A client reads no faster than its updates are taken, unless somebody waits for an answer that is still to be read.
     /// An agent must see a cancel whatever its handlers do, so it drops notifications instead of waiting.
-    fn takes_input(&self) -> bool {
+    fn takes_input(&self, state: &State) -> bool {
         let queued = self.link.inbox_bytes();
-        let state = self.link.lock();
         let room = queued < INBOX_BYTES
             || if state.end.is_client() { self.link.somebody_waits() } else { queued < INBOX_HARD_BYTES };
         room && state.end.wants_input()
     }
 
-    fn time(&mut self, cx: &mut Context<'_>) -> bool {
-        let deadline = self.link.lock().end.poll_timeout();
+    /// `deadline` is that of the end when the round began.
+    fn time(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> bool {
         let Some(deadline) = deadline.into_iter().chain(self.write_until).min() else { return false };
         let deadline = tokio::time::Instant::from_std(deadline);
         if self.sleep.deadline() != deadline {
@@ -328,10 +327,12 @@ impl Future for Run {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         for _ in 0..ROUNDS {
-            this.link.attend();
+            let state = this.link.attend();
+            let (takes_input, deadline) = (this.takes_input(&state), state.end.poll_timeout());
+            drop(state);
             // Writing comes last: whatever the others gave rise to leaves in this round.
-            let mut progress = this.read(cx);
-            progress |= this.time(cx);
+            let mut progress = this.read(cx, takes_input);
+            progress |= this.time(cx, deadline);
             progress |= this.dispatch(cx);
             progress |= this.write(cx);
             if let Some(why) = this.closed
@@ -342,7 +343,7 @@ impl Future for Run {
                     _ => Ok(why),
                 });
             }
-            if !progress && this.link.rest(cx.waker()) {
+            if !progress && this.link.rest(cx.waker(), deadline) {
                 return Poll::Pending;
             }
         }

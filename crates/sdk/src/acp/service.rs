@@ -1,8 +1,9 @@
 //! From an event of the connection to a call of a handler, and back to an answer.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use pintle_acp::types::SessionId;
 use pintle_acp::{Error, PeerNotification, PeerRequest, RawJson, Reply, TurnToken};
@@ -50,12 +51,8 @@ pub(crate) async fn request(
     stop: CancellationToken,
 ) {
     let PeerRequest { token, method, params, rx } = request;
-    let cx = Ctx::for_request(link.clone(), token, session, rx, stop.clone());
-    let handled = tokio::select! {
-        biased;
-        () = stop.cancelled() => None,
-        handled = catch_panic(service.request(&method, params.as_ref(), &cx)) => Some(handled),
-    };
+    let cx = Ctx::for_request(link.clone(), token, session, rx, stop);
+    let handled = until_cancelled(&cx, service.request(&method, params.as_ref(), &cx)).await;
     // A handler that took the token out will answer, or has.
     let Some(token) = cx.take_token() else { return };
     let reply = match handled {
@@ -67,6 +64,28 @@ pub(crate) async fn request(
         None => Reply::error(&Error::request_cancelled()),
     };
     link.reply(token, &reply);
+}
+
+/// Runs a handler until it is done or its request is over. Most handlers have nothing to wait for: those are done at the first
+/// look, and nobody needs to tell them of an end.
+async fn until_cancelled<T>(cx: &Ctx, handler: impl Future<Output = T>) -> Option<Result<T, Panicked>> {
+    let mut handler = pin!(catch_panic(handler));
+    let mut cancelled = pin!(cx.cancelled());
+    let mut waits = false;
+    std::future::poll_fn(|task| {
+        let is_over = if waits { cancelled.as_mut().poll(task).is_ready() } else { cx.is_cancelled() };
+        if is_over {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(handled) = handler.as_mut().poll(task) {
+            return Poll::Ready(Some(handled));
+        }
+        if !std::mem::replace(&mut waits, true) && cancelled.as_mut().poll(task).is_ready() {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 pub(crate) async fn prompt(link: Arc<Link>, service: Arc<dyn Service>, token: TurnToken, params: RawJson, turn: Turn) {

@@ -9,7 +9,8 @@ use pintle_wire::{DataError, DataFrameHeader, InstanceId, STREAM_ID_MAX_BYTES};
 
 use crate::class::ErrorClass;
 
-/// The bounds of one invocation's streams.
+/// The bounds of one invocation's streams. Each end has its own: what leads over the driver's is not sent, and its invocation
+/// goes on; what leads over Core's is a fault of the driver. So the lower ones hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamLimits {
     /// Streams per invocation.
@@ -20,7 +21,24 @@ pub struct StreamLimits {
     pub max_invocation_bytes: u64,
 }
 
+impl StreamLimits {
+    /// The widest bounds that count: 65,536 streams, each of which costs an end up to half a KiB of memory until its invocation
+    /// is over, and 1 TiB in one of them as in all.
+    pub const MAX: Self = Self { max_streams: 1 << 16, max_stream_bytes: 1 << 40, max_invocation_bytes: 1 << 40 };
+
+    /// The lower bounds of these and others.
+    #[must_use]
+    pub fn at_most(self, others: Self) -> Self {
+        Self {
+            max_streams: self.max_streams.min(others.max_streams),
+            max_stream_bytes: self.max_stream_bytes.min(others.max_stream_bytes),
+            max_invocation_bytes: self.max_invocation_bytes.min(others.max_invocation_bytes),
+        }
+    }
+}
+
 impl Default for StreamLimits {
+    /// 1024 streams, 256 MiB in one and 1 GiB in all.
     fn default() -> Self {
         Self { max_streams: 1024, max_stream_bytes: 256 << 20, max_invocation_bytes: 1 << 30 }
     }
@@ -100,6 +118,12 @@ struct Stream {
     is_final: bool,
 }
 
+impl Stream {
+    const fn is_settled(&self) -> bool {
+        self.named && self.is_final
+    }
+}
+
 /// The streams of one invocation.
 #[derive(Debug)]
 pub(crate) struct StreamBook {
@@ -114,44 +138,49 @@ pub(crate) struct StreamBook {
 
 impl StreamBook {
     pub(crate) fn new(invocation_id: InstanceId, attempt_id: InstanceId, limits: StreamLimits) -> Self {
+        let limits = limits.at_most(StreamLimits::MAX);
         Self { invocation_id, attempt_id, limits, streams: BTreeMap::new(), bytes: 0, open: 0 }
     }
 
-    /// An observation names a stream.
+    /// Whether an observation may name a stream. Changes nothing.
+    pub(crate) fn may_name(&self, stream_id: &str) -> Result<(), StreamFault> {
+        self.known(stream_id).map(|_| ())
+    }
+
+    /// An observation names a stream. On an error the book is as before.
     pub(crate) fn name(&mut self, stream_id: &str) -> Result<(), StreamFault> {
-        let stream = self.stream(stream_id)?;
-        let closes = stream.is_final && !stream.named;
-        stream.named = true;
-        self.open -= usize::from(closes);
+        self.may_name(stream_id)?;
+        self.change(stream_id, |stream| stream.named = true);
         Ok(())
     }
 
-    /// A frame of a stream begins.
+    /// A frame of a stream begins. On an error the book is as before, so that the stream can still be ended.
     pub(crate) fn frame(&mut self, header: &DataFrameHeader) -> Result<(), StreamFault> {
         if header.invocation_id != self.invocation_id || header.attempt_id != self.attempt_id {
             return Err(StreamFault::OtherInvocation);
         }
         let limits = self.limits;
         let (length, found) = (u64::from(header.length), header.sequence.value());
-        let stream = self.stream(&header.stream_id)?;
-        if stream.is_final {
-            return Err(StreamFault::AfterFinal);
+        let (next, before) = match self.known(&header.stream_id)? {
+            Some(stream) if stream.is_final => return Err(StreamFault::AfterFinal),
+            Some(stream) => (stream.next, stream.bytes),
+            None => (0, 0),
+        };
+        if found != next {
+            return Err(StreamFault::Sequence { expected: next, found });
         }
-        if found != stream.next {
-            return Err(StreamFault::Sequence { expected: stream.next, found });
-        }
-        stream.next += 1;
-        stream.bytes += length;
-        stream.is_final = header.is_final;
-        let closes = stream.is_final && stream.named;
-        if stream.bytes > limits.max_stream_bytes {
+        if before.saturating_add(length) > limits.max_stream_bytes {
             return Err(StreamFault::StreamBudget { limit: limits.max_stream_bytes });
         }
-        self.open -= usize::from(closes);
-        self.bytes += length;
-        if self.bytes > limits.max_invocation_bytes {
+        if self.bytes.saturating_add(length) > limits.max_invocation_bytes {
             return Err(StreamFault::InvocationBudget { limit: limits.max_invocation_bytes });
         }
+        self.bytes += length;
+        self.change(&header.stream_id, |stream| {
+            stream.next += 1;
+            stream.bytes += length;
+            stream.is_final = header.is_final;
+        });
         Ok(())
     }
 
@@ -172,20 +201,33 @@ impl StreamBook {
 
     /// What keeps the streams from being settled.
     pub(crate) fn unsettled(&self) -> Option<StreamFault> {
-        let stream = self.streams.values().find(|stream| !(stream.named && stream.is_final))?;
+        let stream = self.streams.values().find(|stream| !stream.is_settled())?;
         Some(if stream.named { StreamFault::NotFinal } else { StreamFault::NotNamed })
     }
 
-    fn stream(&mut self, stream_id: &str) -> Result<&mut Stream, StreamFault> {
+    /// The stream of this id; `None` for a new one that there is room for.
+    fn known(&self, stream_id: &str) -> Result<Option<&Stream>, StreamFault> {
         if stream_id.is_empty() || stream_id.len() > STREAM_ID_MAX_BYTES {
             return Err(StreamFault::StreamId);
         }
-        if !self.streams.contains_key(stream_id) {
-            if self.streams.len() >= self.limits.max_streams {
-                return Err(StreamFault::TooManyStreams { limit: self.limits.max_streams });
-            }
-            self.open += 1;
+        let known = self.streams.get(stream_id);
+        if known.is_none() && self.streams.len() >= self.limits.max_streams {
+            return Err(StreamFault::TooManyStreams { limit: self.limits.max_streams });
         }
-        Ok(self.streams.entry(stream_id.into()).or_default())
+        Ok(known)
+    }
+
+    /// Changes a stream, which begins with its first change.
+    fn change(&mut self, stream_id: &str, change: impl FnOnce(&mut Stream)) {
+        let Some(stream) = self.streams.get_mut(stream_id) else {
+            let mut stream = Stream::default();
+            change(&mut stream);
+            self.open += usize::from(!stream.is_settled());
+            self.streams.insert(stream_id.into(), stream);
+            return;
+        };
+        let was_settled = stream.is_settled();
+        change(stream);
+        self.open -= usize::from(!was_settled && stream.is_settled());
     }
 }

@@ -28,7 +28,7 @@ pub struct CoreConfig {
     /// How many invocations may be active at a time, if the driver declares as many; at most
     /// [`MAX_CONCURRENT_INVOCATIONS`](crate::MAX_CONCURRENT_INVOCATIONS) counts.
     pub max_concurrency: usize,
-    /// The bounds of an invocation's companion streams.
+    /// The bounds of an invocation's companion streams; at most [`StreamLimits::MAX`] counts.
     pub stream_limits: StreamLimits,
     /// The bound of a data frame's payload in bytes; at most [`DEFAULT_MAX_DATA_FRAME_BYTES`] counts.
     pub max_data_frame_bytes: usize,
@@ -67,7 +67,7 @@ pub struct DriverConfig {
     pub max_queued_bytes: usize,
     /// The bound of a data frame's payload in bytes; at most [`DEFAULT_MAX_DATA_FRAME_BYTES`] counts.
     pub max_data_frame_bytes: usize,
-    /// The bounds of an invocation's companion streams.
+    /// The bounds of an invocation's companion streams; at most [`StreamLimits::MAX`] counts.
     pub stream_limits: StreamLimits,
 }
 

@@ -255,14 +255,18 @@ impl DriverSession {
             },
         };
         // The frame is encoded first: it is the step that can fail, and it leaves nothing behind when it does. The machine
-        // takes whatever number is next, so an observation cannot fail there.
-        let start = self.encoder.len();
+        // takes whatever number is next, so an observation cannot fail there. A stream is named once all that is done: Core
+        // knows of no name whose observation was not sent.
         if let Some(stream) = &params.data_stream {
-            invocation.book.name(&stream.stream_id)?;
+            invocation.book.may_name(&stream.stream_id)?;
         }
+        let start = self.encoder.len();
         let message = Message::Notification(Notification::Observation(params));
         self.encoder.encode(&message)?;
         self.dispatcher.apply(&message)?;
+        if let ObservationBody::Stream(stream_id) = body {
+            invocation.book.name(stream_id)?;
+        }
         invocation.summary.frame(&self.encoder.as_bytes()[start..]);
         invocation.next_sequence += 1;
         Ok(sequence)
@@ -271,7 +275,9 @@ impl DriverSession {
     /// Sends one frame of a companion stream. The stream's sequence is kept here; `is_final` ends it.
     ///
     /// # Errors
-    /// No accepted invocation, no permission, a payload over the frame bound, a frame after the final one, a full queue.
+    /// No accepted invocation, no permission, a payload over the frame bound, a frame after the final one, one that leads over
+    /// the [`stream_limits`](DriverConfig::stream_limits), a full queue. Nothing was sent on an error, and the stream is as it
+    /// was: it can be ended, and the invocation with it.
     pub fn send_data(
         &mut self,
         invocation_id: InstanceId,

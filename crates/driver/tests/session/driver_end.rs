@@ -1,12 +1,12 @@
 //! The driver's end against a Core that breaks rules, and against its own application.
 
 use pintle_driver::{
-    CommandError, CoreConfig, Decoder, DriverConfig, DriverEvent, DriverSession, ErrorClass, FreeValue, Life,
-    MAX_DETAILS_BYTES, Message, ObservationBody, Outcome, RpcError, State, TerminalStatus,
+    CommandError, CoreConfig, CoreEvent, Decoder, DriverConfig, DriverEvent, DriverSession, ErrorClass, FreeValue,
+    Life, MAX_DETAILS_BYTES, Message, ObservationBody, Outcome, RpcError, State, StreamLimits, TerminalStatus,
 };
 use serde_json::{Value, json};
 
-use crate::pair::{Pair, epoch, hello_result, id, permissions};
+use crate::pair::{Pair, epoch, hello_result, id, invoke_params, permissions};
 
 /// A driver's end and what it says to raw frames.
 struct Raw {
@@ -249,7 +249,84 @@ fn a_driver_keeps_its_own_streams_in_order() {
     pair.driver.finish_streams(id(1)).expect("finish");
     pair.driver.complete(id(1), TerminalStatus::Completed).expect("complete");
     pair.drive();
-    assert!(matches!(pair.core_events.last(), Some(pintle_driver::CoreEvent::Completed(_))));
+    assert!(matches!(pair.core_events.last(), Some(CoreEvent::Completed(_))));
+}
+
+/// What is refused leaves nothing behind: the stream can be ended, the invocation completed, the next one begun. Each of these
+/// is one step of an invocation that leads over a limit, or breaks a rule.
+#[test]
+fn what_is_refused_of_a_stream_leaves_the_session_as_it_was() {
+    type Step = fn(&mut Pair) -> Result<(), CommandError>;
+    let budget = ErrorClass::BudgetExceeded;
+    let stream: Step = |pair| pair.driver.send_data(id(1), "a", &[0; 21], false);
+    let all: Step = |pair| pair.driver.send_data(id(1), "a", &[0; 19], true);
+    let other: Step = |pair| pair.driver.send_data(id(1), "c", b"x", true);
+    let one_more: Step = |pair| pair.driver.observe(id(1), "k", 0, &ObservationBody::Stream("c".into())).map(|_| ());
+    let no_kind: Step = |pair| pair.driver.observe(id(1), "", 0, &ObservationBody::Stream("a".into())).map(|_| ());
+    let over_time: Step =
+        |pair| pair.driver.observe(id(1), "k", u64::MAX, &ObservationBody::Stream("a".into())).map(|_| ());
+    for (what, step, class, is_last) in [
+        ("a frame over the stream's limit", stream, budget, false),
+        ("a frame over the invocation's limit", all, budget, false),
+        ("data of a stream too many", other, budget, true),
+        ("a name of a stream too many", one_more, budget, true),
+        ("a name in an observation without a kind", no_kind, ErrorClass::MalformedObservation, false),
+        ("a name in an observation at no time", over_time, ErrorClass::MalformedObservation, false),
+    ] {
+        let limits = StreamLimits { max_streams: 2, max_stream_bytes: 20, max_invocation_bytes: 30 };
+        let config = DriverConfig { stream_limits: limits, ..DriverConfig::new(hello_result()) };
+        let mut pair = Pair::invoking_with(CoreConfig::default(), config, &["companion-stream"]);
+        pair.driver.observe(id(1), "body", 0, &ObservationBody::Stream("b".into())).expect("observe");
+        pair.driver.send_data(id(1), "b", &[0; 12], false).expect("data");
+        if is_last {
+            pair.driver.observe(id(1), "body", 0, &ObservationBody::Stream("a".into())).expect("observe");
+        }
+        for _ in 0..2 {
+            assert_eq!(step(&mut pair).map_err(|error| error.class()), Err(class), "{what}");
+        }
+        pair.driver.send_data(id(1), "b", &[0; 8], false).expect("what fits is still taken");
+        pair.driver.finish_streams(id(1)).expect("the streams end");
+        pair.driver.complete(id(1), TerminalStatus::Errored).expect("the invocation ends");
+        pair.drive();
+        assert_eq!(pair.core.life(), &Life::Alive, "{what}");
+        let completed = pair.core_events.iter().any(|event| matches!(event, CoreEvent::Completed(_)));
+        assert!(completed, "{what}: {:?}", pair.core_events);
+        pair.core.invoke(pair.now, invoke_params(2, "run")).expect("the next one");
+        pair.drive();
+        pair.driver.accept_invoke(id(2)).expect("accept");
+        pair.driver.complete(id(2), TerminalStatus::Completed).expect("complete");
+        pair.drive();
+        assert_eq!(pair.core.life(), &Life::Alive, "{what}");
+    }
+}
+
+/// Whatever an application asks for, the bounds that are documented hold.
+#[test]
+fn stream_limits_are_bounded() {
+    let most = usize::MAX;
+    let limits = StreamLimits { max_streams: most, max_stream_bytes: u64::MAX, max_invocation_bytes: u64::MAX };
+    assert_eq!(limits.at_most(StreamLimits::MAX), StreamLimits::MAX);
+    let usual = StreamLimits::default();
+    assert_eq!(usual.at_most(StreamLimits::MAX), usual);
+    let config = DriverConfig { stream_limits: limits, max_queued_bytes: most, ..DriverConfig::new(hello_result()) };
+    let mut pair = Pair::invoking_with(CoreConfig::default(), config, &["companion-stream"]);
+    for number in 0..StreamLimits::MAX.max_streams {
+        pair.driver.send_data(id(1), &number.to_string(), b"", true).expect("there is room");
+    }
+    let error = pair.driver.send_data(id(1), "one more", b"", true).expect_err("there is none");
+    assert_eq!(error.class(), ErrorClass::BudgetExceeded);
+}
+
+/// An answer that does not fit into a frame is refused, and Core may greet again.
+#[test]
+fn a_greeting_that_is_too_long_for_a_frame_leaves_the_session_as_new() {
+    let mut hello_result = hello_result();
+    hello_result.capabilities.operations = (0..200_000).map(|number| format!("run-{number}").into()).collect();
+    let session = DriverSession::new(DriverConfig::new(hello_result)).expect("it validates");
+    let mut raw = Raw { session, said: Decoder::new() };
+    raw.check(&hello(1), "budget_exceeded");
+    assert_eq!(raw.session.state(), State::New);
+    raw.check(&hello(2), "budget_exceeded");
 }
 
 #[test]

@@ -91,7 +91,11 @@ impl Pair {
 
     /// After hello and prepare.
     pub(crate) fn prepared(config: CoreConfig, approved: &[&str]) -> Self {
-        let mut pair = Self::new(config);
+        Self::prepared_with(config, DriverConfig::new(hello_result()), approved)
+    }
+
+    fn prepared_with(config: CoreConfig, driver: DriverConfig, approved: &[&str]) -> Self {
+        let mut pair = Self::with_driver(config, driver);
         pair.core.hello(pair.now).expect("hello");
         pair.drive();
         pair.core.prepare(pair.now, prepare_params(approved)).expect("prepare");
@@ -105,7 +109,12 @@ impl Pair {
 
     /// In the middle of an invocation.
     pub(crate) fn invoking(config: CoreConfig, approved: &[&str]) -> Self {
-        let mut pair = Self::prepared(config, approved);
+        Self::invoking_with(config, DriverConfig::new(hello_result()), approved)
+    }
+
+    /// The same, with a driver's end of its own kind.
+    pub(crate) fn invoking_with(config: CoreConfig, driver: DriverConfig, approved: &[&str]) -> Self {
+        let mut pair = Self::prepared_with(config, driver, approved);
         pair.core.invoke(pair.now, invoke_params(1, "run")).expect("invoke");
         pair.drive();
         pair.driver.accept_invoke(id(1)).expect("accept");

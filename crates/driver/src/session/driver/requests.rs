@@ -68,8 +68,9 @@ impl DriverSession {
         let version = negotiate(&params.core_version_range, &self.config.hello.driver_version_range)
             .map_err(|error| Refusal::new(ErrorClass::UnsupportedRpcVersion, error.to_string()))?;
         let result = Message::result(id.clone(), &self.config.hello)?;
-        self.dispatcher.accept_hello()?;
+        // Encoded first: an answer that is too long for a frame is refused, and the session is as new.
         self.encoder.encode(&result)?;
+        self.dispatcher.accept_hello()?;
         self.events.push_back(DriverEvent::Hello { version });
         Ok(())
     }

@@ -69,7 +69,7 @@ fn digest_of_x(bytes: u64) -> Digest {
 async fn receive(bytes: u64, base: &Path) -> (u64, Digest) {
     let place = Place::new(DRIVER, KEEPER);
     let scratch = tempfile::tempdir_in(base).expect("a scratch directory");
-    let mut launch = place.launch("");
+    let mut launch = place.launch("long-streams");
     launch.session.budget.work.bytes_received = u64::MAX;
     launch.session.stream_limits.max_stream_bytes = u64::MAX;
     launch.session.stream_limits.max_invocation_bytes = u64::MAX;

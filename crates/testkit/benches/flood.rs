@@ -92,7 +92,7 @@ fn measure(operation: &str, limited: bool) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let place = Place::new(DRIVER, KEEPER);
-        let mut launch = place.launch("");
+        let mut launch = place.launch("long-streams");
         launch.session = CoreConfig::default();
         if !limited {
             launch.session.budget.work.bytes_received = u64::MAX;

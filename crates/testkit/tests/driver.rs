@@ -90,6 +90,43 @@ fn a_companion_stream_arrives_whole() {
     });
 }
 
+/// The driver's own end refuses what leads over its limits, and nothing of it is sent. So the invocation has an end, and the
+/// driver takes the next one.
+#[test]
+fn a_driver_that_writes_beyond_its_own_stream_limits_lives_on() {
+    test(async {
+        let base = base();
+        let mut launch = base.launch("short-streams");
+        launch.session.max_data_frame_bytes = 400;
+        let mut core = drivers::prepared(launch, &["ephemeral-input", Permission::COMPANION_STREAM]).await;
+        // Of the first stream two frames fit; the third leads over 1000 bytes.
+        for (number, bytes, sent, status) in
+            [(1, 3000, 800, TerminalStatus::Errored), (2, 1000, 1000, TerminalStatus::Completed)]
+        {
+            let mut run = core.invoke(invoke(number, "stream", &vec![7; bytes])).expect("an invocation");
+            let all = All::of(&mut run).await.expect("it ends");
+            assert_eq!((all.data.len(), all.streams_ended), (sent, 1));
+            assert_eq!(run.completed().map(|completed| completed.status), Some(status));
+        }
+        let ended = core.shutdown().await;
+        assert_eq!(ended.outcome.exit, Some(Exit::Code(0)), "{}", ended.stderr.to_text());
+    });
+}
+
+/// What leads over Core's limits is the driver's fault, whatever its own are.
+#[test]
+fn a_driver_that_writes_beyond_cores_stream_limits_exceeds_its_budget() {
+    test(async {
+        let base = base();
+        let mut launch = base.launch("long-streams");
+        launch.session.stream_limits.max_stream_bytes = 1000;
+        let mut core = drivers::prepared(launch, &["ephemeral-input", Permission::COMPANION_STREAM]).await;
+        let mut run = core.invoke(invoke(1, "stream", &[7; 3000])).expect("an invocation");
+        let error = All::of(&mut run).await.expect_err("it is too much");
+        assert_eq!(error.class(), ErrorClass::BudgetExceeded, "{error}");
+    });
+}
+
 #[test]
 fn a_lower_frame_bound_reaches_the_driver() {
     test(async {

@@ -62,7 +62,7 @@ pub use pintle_driver::*;
 pub use recorder::{Exchange, RecorderConfig, Refusal};
 pub use rules::DriverRules;
 pub use run::{CancelCause, Invoke, Observed, Run};
-pub use serve::{ServeError, serve};
+pub use serve::{MAX_QUEUED_BYTES, ServeConfig, ServeError, serve, serve_with};
 
 /// The environment variable that tells a driver where its companion data stream is, such as `fd:3`.
 pub const DATA_STREAM_VARIABLE: &str = "PINTLE_DATA_STREAM";

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pintle_driver::{
     CommandError, DriverConfig, DriverEvent, DriverSession, ErrorClass, InstanceId, InvokeParams, Life, Permission,
-    RpcError, TerminalStatus,
+    RpcError, StreamLimits, TerminalStatus,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
@@ -23,6 +23,35 @@ use super::invocation::{Cancelled, Invocation, Shared};
 const READ_BYTES: usize = 64 << 10;
 /// How long the last answers may take to be written once Core has closed its end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Most bytes that [`ServeConfig::max_queued_bytes`] can be.
+pub const MAX_QUEUED_BYTES: usize = 64 << 20;
+
+/// How a driver is served, where the defaults do not fit.
+///
+/// ```
+/// use pintle_sdk::driver::{ServeConfig, StreamLimits};
+///
+/// // Recordings of up to 8 GiB. Core takes them if its own limits are as wide.
+/// let stream_limits = StreamLimits { max_stream_bytes: 8 << 30, max_invocation_bytes: 8 << 30, ..StreamLimits::default() };
+/// let config = ServeConfig { stream_limits, ..ServeConfig::default() };
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServeConfig {
+    /// How many companion streams an invocation may have, and how many bytes they may have; at most [`StreamLimits::MAX`]
+    /// counts. A write that leads over them is refused with the class `budget_exceeded` before anything is sent: the handler
+    /// goes on, and so does the session. Core has limits of its own, and what leads over those is a fault.
+    pub stream_limits: StreamLimits,
+    /// Bytes that may wait to be written to Core before handlers wait for room; 1 to [`MAX_QUEUED_BYTES`] count. 4 MiB unless
+    /// set.
+    pub max_queued_bytes: usize,
+}
+
+impl Default for ServeConfig {
+    fn default() -> Self {
+        Self { stream_limits: StreamLimits::default(), max_queued_bytes: 4 << 20 }
+    }
+}
 
 /// Why a driver stopped being served.
 #[derive(Debug, thiserror::Error)]
@@ -57,9 +86,30 @@ where
     W: AsyncWrite + Unpin,
     D: AsyncWrite + Unpin,
 {
-    let mut config = DriverConfig::new(driver.hello());
-    config.max_data_frame_bytes = channels.max_data_frame_bytes;
-    let session = DriverSession::new(config)?;
+    serve_with(driver, channels, ServeConfig::default()).await
+}
+
+/// [`serve`] with other bounds.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_with<T, R, W, D>(
+    driver: T,
+    channels: Channels<R, W, D>,
+    config: ServeConfig,
+) -> Result<(), ServeError>
+where
+    T: Driver,
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+    D: AsyncWrite + Unpin,
+{
+    let session = DriverSession::new(DriverConfig {
+        hello: driver.hello(),
+        max_queued_bytes: config.max_queued_bytes.clamp(1, MAX_QUEUED_BYTES),
+        max_data_frame_bytes: channels.max_data_frame_bytes,
+        stream_limits: config.stream_limits,
+    })?;
     let shared = Arc::new(Shared::new(session));
     let mut handlers = Handlers::new(Arc::new(driver), Arc::clone(&shared));
     let mut control_in = channels.control_in;

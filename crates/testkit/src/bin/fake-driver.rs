@@ -1,5 +1,6 @@
 //! A driver whose operations are its faults. `fake-driver [hang-hello | hang-prepare | hang-shutdown | old | no-cancel |
-//! bad-permission | wide | many]`; `wide` asks for every permission that there is, `many` takes four invocations at once.
+//! bad-permission | wide | many | long-streams | short-streams]`; `wide` asks for every permission that there is, `many` takes
+//! four invocations at once, the last two set the limits of companion streams to the widest and to 1000 bytes a stream.
 
 use std::fs::File;
 use std::future::pending;
@@ -10,8 +11,8 @@ use std::process::ExitCode;
 
 use pintle_sdk::driver::{
     Capabilities, Channels, DATA_FRAME_MAX_VARIABLE, DATA_STREAM_VARIABLE, Driver, DriverIdentity, ErrorClass,
-    HelloResult, Invocation, InvokeParams, Permission, PrepareParams, RpcError, TerminalStatus, VersionRange,
-    artifact_digest, serve, supported_versions,
+    HelloResult, Invocation, InvokeParams, Permission, PrepareParams, RpcError, ServeConfig, StreamLimits,
+    TerminalStatus, VersionRange, artifact_digest, serve_with, supported_versions,
 };
 use pintle_testkit::escapes;
 use serde_json::json;
@@ -284,7 +285,13 @@ fn main() -> ExitCode {
         let channels = Channels::stdio(data_stream.as_deref())
             .and_then(|channels| channels.with_max_data_frame(std::env::var(DATA_FRAME_MAX_VARIABLE).ok().as_deref()))
             .expect("pipes");
-        serve(Fake { hello: hello(&fault).expect("hello"), stdout: stdout.into(), fault }, channels).await
+        let stream_limits = match &*fault {
+            "long-streams" => StreamLimits::MAX,
+            "short-streams" => StreamLimits { max_stream_bytes: 1000, ..StreamLimits::default() },
+            _ => StreamLimits::default(),
+        };
+        let config = ServeConfig { stream_limits, ..ServeConfig::default() };
+        serve_with(Fake { hello: hello(&fault).expect("hello"), stdout: stdout.into(), fault }, channels, config).await
     });
     match served {
         Ok(()) => ExitCode::SUCCESS,

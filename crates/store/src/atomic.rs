@@ -35,7 +35,7 @@ pub struct ReplaceOptions {
     /// Whether a success survives a power loss.
     pub durability: Durability,
     /// Exactly these permission bits, whatever the umask, and this owner: those of the file that is replaced. `None`
-    /// leaves it at `mode` and at whoever runs this.
+    /// leaves it at `mode` and at whoever runs this. On Windows the read-only attribute is what there is of them.
     pub access: Option<(u32, Option<Owner>)>,
 }
 

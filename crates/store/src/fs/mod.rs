@@ -109,8 +109,10 @@ pub trait FsFile: fmt::Debug + Send {
     /// The operating system's.
     fn set_len(&mut self, len: u64) -> io::Result<()>;
 
-    /// Gives the file exactly these permission bits, whatever the umask, and this owner where one is named. Does nothing
-    /// on Windows.
+    /// Gives the file exactly these permission bits, whatever the umask, and this owner where one is named.
+    ///
+    /// On Windows the bits come down to one, the owner's right to write: without it the file gets the read-only attribute.
+    /// The owner is whoever runs this, and the access control list is the one that the directory hands down.
     ///
     /// # Errors
     /// The operating system's; only a privileged user gives files away.

@@ -42,7 +42,7 @@ impl Fs for RealFs {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        os::remove_file(path)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
@@ -173,6 +173,10 @@ mod os {
         fs::rename(from, to)
     }
 
+    pub(super) fn remove_file(path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
     pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
         match File::open(path)?.sync_all() {
             // Some file systems have nothing to do for a directory, and say it with this error.
@@ -224,6 +228,9 @@ mod os {
     /// A virus scanner holds a new file for some tens of milliseconds; the pauses add up to half a second.
     const RENAME_PAUSES_MS: [u64; 8] = [1, 2, 5, 12, 30, 75, 125, 250];
 
+    /// The permission bit of [`identity`] without which a file is read-only here.
+    const OWNER_WRITES: u32 = 0o200;
+
     pub(super) fn mode(options: &mut OpenOptions, _mode: u32) -> &mut OpenOptions {
         options
     }
@@ -236,7 +243,19 @@ mod os {
         fs::create_dir(path)
     }
 
+    /// No file is renamed over a read-only one here, as it is elsewhere, where the directory decides. So the old file loses
+    /// the attribute first, and gets it back if it stays. A crash in between leaves the old content without it.
     pub(super) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+        let was_read_only = is_read_only(to) && set_read_only(to, false).is_ok();
+        let renamed = rename_patiently(from, to);
+        if was_read_only && renamed.is_err() {
+            // The failure that is reported is the one that counts.
+            let _ = set_read_only(to, true);
+        }
+        renamed
+    }
+
+    fn rename_patiently(from: &Path, to: &Path) -> io::Result<()> {
         for pause_ms in RENAME_PAUSES_MS {
             match fs::rename(from, to) {
                 Err(error) if matches!(error.raw_os_error(), Some(ERROR_ACCESS_DENIED | ERROR_SHARING_VIOLATION)) => {
@@ -246,6 +265,27 @@ mod os {
             }
         }
         fs::rename(from, to)
+    }
+
+    /// A read-only file is removed as any other; see [`rename`].
+    pub(super) fn remove_file(path: &Path) -> io::Result<()> {
+        let was_read_only = is_read_only(path) && set_read_only(path, false).is_ok();
+        let removed = fs::remove_file(path);
+        if was_read_only && removed.is_err() {
+            let _ = set_read_only(path, true);
+        }
+        removed
+    }
+
+    /// A directory has the attribute too, where it means something else.
+    fn is_read_only(path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().readonly())
+    }
+
+    fn set_read_only(path: &Path, read_only: bool) -> io::Result<()> {
+        let mut permissions = fs::symlink_metadata(path)?.permissions();
+        permissions.set_readonly(read_only);
+        fs::set_permissions(path, permissions)
     }
 
     pub(super) fn sync_dir(path: &Path) -> io::Result<()> {
@@ -262,10 +302,19 @@ mod os {
     }
 
     pub(super) fn identity(meta: &fs::Metadata) -> (u32, u64, Option<FileId>, Option<Owner>) {
-        (if meta.permissions().readonly() { 0o400 } else { 0o600 }, 1, None, None)
+        let owner_reads = 0o400;
+        (if meta.permissions().readonly() { owner_reads } else { owner_reads | OWNER_WRITES }, 1, None, None)
     }
 
-    pub(super) fn set_access(_file: &File, _mode: u32, _owner: Option<Owner>) -> io::Result<()> {
+    /// Of the bits there is one here, the read-only attribute, and [`identity`] names no owner. Who may do what is said by
+    /// the access control list, which a new file has from its directory.
+    pub(super) fn set_access(file: &File, mode: u32, _owner: Option<Owner>) -> io::Result<()> {
+        let mut permissions = file.metadata()?.permissions();
+        let read_only = mode & OWNER_WRITES == 0;
+        if permissions.readonly() != read_only {
+            permissions.set_readonly(read_only);
+            file.set_permissions(permissions)?;
+        }
         Ok(())
     }
 }

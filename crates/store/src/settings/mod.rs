@@ -5,6 +5,11 @@
 //! ones before it back. A symbolic link is followed and its target replaced, so that a dotfile repository keeps its
 //! link. The mode and the owner of a file stay.
 //!
+//! On Windows the read-only attribute stays, and a file that has it is replaced as any other. The new file has the access
+//! control list that its directory hands down to it: entries that somebody gave the old file alone are gone, and so are
+//! the other attributes (hidden, compressed) and alternate data streams. Settings lie in the user's own profile, where
+//! what is handed down is what is right for a file of the user.
+//!
 //! Nobody can be kept from editing a file that we edit, so each one is compared with what was read once more in the
 //! moment before its new content takes its place, and on the way back with what we wrote.
 

@@ -247,6 +247,39 @@ fn r_222_long_lines_pass_in_bounded_memory() {
     assert!(frames.iter().all(|frame| frame["cut"] == true), "recorded as their beginning");
 }
 
+/// Of a line that is too long to be kept its beginning is recorded. A secret that begins in it is gone as a whole, wherever
+/// it would be cut.
+#[test]
+fn of_a_secret_that_the_end_of_the_recorded_beginning_cuts_nothing_is_recorded() {
+    const HEAD: usize = 4096;
+    const SECRET: &str = "kR7wQz2LmN9xTb4VcP6s";
+    let scratch = Scratch::new();
+    let file = scratch.file();
+    let mut command = scratch.command(&["trace", "--out", file.to_str().expect("UTF-8"), "--", "sh", "-c", "cat >&2"]);
+    // Standard error is not recorded, so what is in the file came by standard input.
+    let mut traced = Traced::new(command.env("TEST_API_KEY", SECRET).stderr(Stdio::null()).spawn().expect("spawn"));
+    let starts = [HEAD - SECRET.len() - 1, HEAD - SECRET.len(), HEAD - SECRET.len() / 2, HEAD - 1, HEAD, HEAD + 1];
+    let filler = ". ".repeat(4 << 20);
+    for start in starts {
+        traced.send(&filler[..start]);
+        traced.send(SECRET);
+        traced.send(&filler);
+        traced.send("\n");
+    }
+    drop(traced.stdin.take());
+    assert_eq!(traced.child.wait().expect("it ends").code(), Some(0));
+    let frames = scratch.frames();
+    assert_eq!(frames.len(), starts.len());
+    for (frame, start) in frames.iter().zip(starts) {
+        assert_eq!(frame["cut"], true, "a secret at {start}");
+        let text = frame["text"].as_str().expect("text");
+        assert!(text.starts_with(&filler[..start.min(HEAD)]), "a secret at {start}: {text}");
+        let part = (0..=SECRET.len() - 4).find(|at| text.contains(&SECRET[*at..at + 4]));
+        assert_eq!(part, None, "a secret at {start}: {text}");
+        assert_eq!(frame["redactions"].as_object().is_some_and(|rules| !rules.is_empty()), start < HEAD, "{frame}");
+    }
+}
+
 /// What cannot be recorded is told on standard error, and passes all the same.
 #[test]
 fn without_a_place_to_record_the_bytes_pass() {

@@ -294,20 +294,11 @@ impl Work {
         (fault_of(&error.error), message)
     }
 
-    /// Quotes the end of what a driver wrote. Secrets are replaced before it is cut: one that the cut has parted would not be
-    /// known any more.
     fn with_stderr(&self, message: String, stderr: &Captured) -> String {
-        let text = self.sanitiser.text(stderr.to_text().as_bytes(), usize::MAX);
-        let text = text.to_text();
-        let text = text.trim();
-        if text.is_empty() {
-            return message;
+        match end_of(stderr, &self.sanitiser) {
+            Some(quote) => format!("{message}; it wrote: {quote}"),
+            None => message,
         }
-        let mut start = text.len().saturating_sub(QUOTED_STDERR_BYTES);
-        while !text.is_char_boundary(start) {
-            start += 1;
-        }
-        format!("{message}; it wrote: {}", &text[start..])
     }
 
     async fn carry_out(&self, core: &mut Core, at: usize) -> Result<End, Deaf> {
@@ -479,4 +470,51 @@ fn chain(error: &dyn Error) -> String {
         below = source.source();
     }
     text
+}
+
+/// The end of what a driver wrote, if it wrote anything. Secrets are replaced before it is cut: one that the cut has parted
+/// would not be known any more.
+fn end_of(stderr: &Captured, sanitiser: &Sanitiser) -> Option<String> {
+    let text = sanitiser.text(stderr.to_text().as_bytes(), usize::MAX);
+    let text = text.to_text();
+    let text = text.trim();
+    let mut start = text.len().saturating_sub(QUOTED_STDERR_BYTES);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    (!text.is_empty()).then(|| text[start..].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "kR7wQz2LmN9xTb4VcP6s";
+
+    fn quoted(text: &str) -> Option<String> {
+        let (head, total_bytes) = (text.as_bytes().to_vec(), text.len() as u64);
+        end_of(&Captured { head, total_bytes, ..Captured::default() }, &Sanitiser::new([SECRET]))
+    }
+
+    #[test]
+    fn the_end_of_standard_error_is_quoted() {
+        assert_eq!(quoted(""), None);
+        assert_eq!(quoted(" \n"), None);
+        assert_eq!(quoted("panicked\n").as_deref(), Some("panicked"));
+        let long = format!("begin {} end", "\u{e9}".repeat(QUOTED_STDERR_BYTES));
+        let quote = quoted(&long).expect("a quote");
+        assert!(quote.len() <= QUOTED_STDERR_BYTES && quote.ends_with("\u{e9} end") && !quote.contains("begin"));
+    }
+
+    /// Wherever the quote begins in a secret, no part of it is quoted.
+    #[test]
+    fn a_secret_that_the_quote_would_cut_is_gone() {
+        for behind in QUOTED_STDERR_BYTES - SECRET.len()..=QUOTED_STDERR_BYTES {
+            let text = format!("{}{SECRET}{}", ". ".repeat(100), "!".repeat(behind));
+            let quote = quoted(&text).expect("a quote");
+            assert!(quote.ends_with(&"!".repeat(behind)), "{behind} bytes behind it: {quote}");
+            let part = (0..=SECRET.len() - 4).find(|at| quote.contains(&SECRET[*at..at + 4]));
+            assert_eq!(part, None, "{behind} bytes behind it: {quote}");
+        }
+    }
 }

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::net::SocketType;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -21,7 +22,7 @@ pub(crate) struct PollFd {
 
 #[derive(Debug)]
 enum Source {
-    Polled(AsyncFd<OwnedFd>),
+    Polled { fd: AsyncFd<OwnedFd>, short_read_empties: bool },
     AlwaysReady(OwnedFd),
 }
 
@@ -44,8 +45,9 @@ impl PollFd {
         if let Some(flags) = &restore {
             crate::sys::restore_at_exit(&fd, **flags);
         }
+        let short_read_empties = is_byte_stream(&fd);
         match crate::sys::watch(fd, interest) {
-            Ok(polled) => Ok(Self { source: Source::Polled(polled), restore }),
+            Ok(fd) => Ok(Self { source: Source::Polled { fd, short_read_empties }, restore }),
             Err((fd, error)) => {
                 let this = Self { source: Source::AlwaysReady(fd), restore };
                 // epoll says EPERM of what it cannot poll; kqueue says EINVAL.
@@ -59,8 +61,8 @@ impl PollFd {
 
     /// Reads some bytes; zero is the end of the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
-        let polled = match &self.source {
-            Source::Polled(polled) => polled,
+        let (polled, short_read_empties) = match &self.source {
+            Source::Polled { fd, short_read_empties } => (fd, *short_read_empties),
             Source::AlwaysReady(fd) => return Poll::Ready(retry_interrupted(|| rustix::io::read(fd, &mut *buf))),
         };
         loop {
@@ -69,8 +71,9 @@ impl PollFd {
                 continue;
             };
             // A short read emptied the pipe: what comes later raises a new edge, so the next poll can wait at once
-            // instead of asking the kernel again.
-            if let Ok(read) = result
+            // instead of asking the kernel again. A terminal gives one line at a time, however many wait.
+            if short_read_empties
+                && let Ok(read) = result
                 && read > 0
                 && read < buf.len()
             {
@@ -83,7 +86,7 @@ impl PollFd {
     /// Writes a prefix of `bufs`.
     pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let polled = match &self.source {
-            Source::Polled(polled) => polled,
+            Source::Polled { fd, .. } => fd,
             Source::AlwaysReady(fd) => return Poll::Ready(retry_interrupted(|| rustix::io::writev(fd, bufs))),
         };
         loop {
@@ -96,7 +99,7 @@ impl PollFd {
 
     fn fd(&self) -> BorrowedFd<'_> {
         match &self.source {
-            Source::Polled(polled) => polled.as_fd(),
+            Source::Polled { fd, .. } => fd.as_fd(),
             Source::AlwaysReady(fd) => fd.as_fd(),
         }
     }
@@ -111,6 +114,17 @@ impl Drop for PollFd {
             // to tell if it cannot be put back.
             let _ = fcntl_setfl(self.fd(), flags);
         }
+    }
+}
+
+/// Whether a read that gives less than was asked for has taken all that there was: a pipe or a stream socket, but not what
+/// keeps lines or packets apart, such as a terminal.
+fn is_byte_stream(fd: &OwnedFd) -> bool {
+    match rustix::fs::fstat(fd).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        // But for one of packets (O_DIRECT), which its reading end cannot tell from others.
+        Ok(FileType::Fifo) => true,
+        Ok(FileType::Socket) => rustix::net::sockopt::socket_type(fd).is_ok_and(|kind| kind == SocketType::STREAM),
+        _ => false,
     }
 }
 
@@ -178,5 +192,24 @@ mod tests {
         let watched = ours.try_clone().expect("another");
         drop(PollFd::pair(ours.into(), other.into()).expect("registered"));
         assert!(!is_blocking(&watched));
+    }
+
+    /// What keeps packets apart, or lines as a terminal does, has more to give after a read that did not fill the buffer.
+    #[tokio::test]
+    async fn what_waits_behind_a_short_read_is_read_too() {
+        use rustix::net::{AddressFamily, SocketFlags, socketpair};
+
+        let packets =
+            || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a pair");
+        let ((reader, writer), (other, _peer)) = (packets(), packets());
+        let (mut input, _output) = PollFd::pair(reader, other).expect("registered");
+        for word in ["one", "two", "three"] {
+            rustix::io::write(&writer, word.as_bytes()).expect("written");
+        }
+        let mut buf = [0; 64];
+        for word in ["one", "two", "three"] {
+            let read = std::future::poll_fn(|cx| input.poll_read(cx, &mut buf)).await.expect("read");
+            assert_eq!(&buf[..read], word.as_bytes());
+        }
     }
 }

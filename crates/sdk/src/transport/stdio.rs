@@ -4,13 +4,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use rustix::fs::{Mode, OFlags};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::fd::PollFd;
 use super::{Transport, TransportKind};
+
+/// What one read of [`OwnStdin`] takes at least, and at most, of what its buffer has room for.
+const LEAST_READ_BYTES: usize = 4 * 1024;
+const MOST_READ_BYTES: usize = 64 * 1024;
 
 /// The standard streams can be taken once per process.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -48,12 +52,17 @@ pub fn stdio() -> Stdio {
 /// They are taken already, or cannot be duplicated.
 pub fn take_stdio() -> io::Result<(OwnStdin, OwnStdout)> {
     let (input, output) = take()?;
-    Ok((OwnStdin(input), OwnStdout(Some(output))))
+    Ok((OwnStdin { fd: input, room_bytes: LEAST_READ_BYTES }, OwnStdout(Some(output))))
 }
 
 /// What this process is sent on its standard input.
 #[derive(Debug)]
-pub struct OwnStdin(PollFd);
+pub struct OwnStdin {
+    fd: PollFd,
+    /// How much of a buffer the next read is given. It is cleared before, which for a whole pipe takes longer than to read
+    /// a short line.
+    room_bytes: usize,
+}
 
 /// What this process sends on its standard output. Shutting it down closes it, as dropping it does.
 #[derive(Debug)]
@@ -95,7 +104,12 @@ impl Transport for Stdio {
 
 impl AsyncRead for OwnStdin {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_read(cx, buf.initialize_unfilled()).map_ok(|read| buf.advance(read))
+        let room = self.room_bytes.min(buf.remaining());
+        let read = ready!(self.fd.poll_read(cx, buf.initialize_unfilled_to(room)))?;
+        buf.advance(read);
+        self.room_bytes =
+            if read == room { (2 * room).clamp(LEAST_READ_BYTES, MOST_READ_BYTES) } else { LEAST_READ_BYTES };
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::{
     fs,
-    io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write},
+    io::{self, PipeReader, PipeWriter, Read, Write},
     os::fd::AsFd,
     process::Child,
     time::Instant,
@@ -36,7 +36,7 @@ use crate::{
 pub(super) struct Init {
     /// Nobody but the keeper has this; when it is closed, the namespace ends.
     _lifeline: PipeWriter,
-    said: BufReader<PipeReader>,
+    said: PipeReader,
 }
 
 /// What came of the attempt.
@@ -72,12 +72,12 @@ impl Init {
 
 impl AsFd for Init {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.said.get_ref().as_fd()
+        self.said.as_fd()
     }
 }
 
 fn fork_into(spawner: &mut Option<Spawner>) -> io::Result<(Init, Option<Status>)> {
-    let (said, say) = io::pipe()?;
+    let (mut said, say) = io::pipe()?;
     let (line, lifeline) = io::pipe()?;
     match sys::fork()? {
         Forked::Child => {
@@ -89,17 +89,23 @@ fn fork_into(spawner: &mut Option<Spawner>) -> io::Result<(Init, Option<Status>)
         Forked::Parent(between) => {
             drop((line, say));
             rustix::io::retry_on_intr(|| waitpid(Some(between), WaitOptions::empty()))?;
-            let mut said = BufReader::new(said);
             let first = read_status(&mut said);
             Ok((Init { _lifeline: lifeline, said }, first))
         }
     }
 }
 
-fn read_status(said: &mut BufReader<PipeReader>) -> Option<Status> {
-    let mut line = Vec::new();
-    said.read_until(b'\n', &mut line).ok()?;
-    serde_json::from_slice(line.strip_suffix(b"\n")?).ok()
+/// One line and nothing behind it: whoever waits for the pipe would never learn of what was taken out of it too early, such
+/// as the end of a target that has ended at once.
+fn read_status(said: &mut PipeReader) -> Option<Status> {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    loop {
+        said.read_exact(&mut byte).ok()?;
+        match byte {
+            [b'\n'] => return serde_json::from_slice(&line).ok(),
+            [byte] => line.push(byte),
+        }
+    }
 }
 
 fn say(pipe: &mut PipeWriter, status: &Status) {
@@ -178,5 +184,26 @@ fn watch(target: &Child, signals: &Signals, line: &PipeReader, pipe: &mut PipeWr
         }
         // Nobody inside can ask it to go, and outside there are other ways.
         signals.drain();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::time::Timespec;
+
+    use super::*;
+
+    /// A target that ends at once is told of in the same moment as its start. Its end must stay where it is waited for.
+    #[test]
+    fn what_comes_behind_a_status_stays_in_the_pipe() {
+        let (mut said, mut pipe) = io::pipe().expect("a pipe");
+        say(&mut pipe, &Status::NoNamespaces { why: "first".into() });
+        say(&mut pipe, &Status::exited(Exit::Code(3)));
+        assert!(matches!(read_status(&mut said), Some(Status::NoNamespaces { why }) if why == "first"));
+        let mut fds = [PollFd::new(&said, PollFlags::IN)];
+        assert_eq!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("poll"), 1);
+        assert!(matches!(read_status(&mut said), Some(Status::Exited { code: Some(3), .. })));
+        drop(pipe);
+        assert!(read_status(&mut said).is_none());
     }
 }

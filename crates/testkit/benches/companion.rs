@@ -73,6 +73,8 @@ async fn receive(bytes: u64, base: &Path) -> (u64, Digest) {
     launch.session.budget.work.bytes_received = u64::MAX;
     launch.session.stream_limits.max_stream_bytes = u64::MAX;
     launch.session.stream_limits.max_invocation_bytes = u64::MAX;
+    // What the driver has written by its end waits here until it is redacted and stored.
+    launch.session.stream_grace = PATIENCE;
     let mut core = Core::start(launch).await.expect("the driver starts");
     core.prepare(plan(&["ephemeral-input", Permission::COMPANION_STREAM])).await.expect("the driver prepares");
 

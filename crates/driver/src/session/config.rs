@@ -21,7 +21,9 @@ pub struct CoreConfig {
     pub version_range: VersionRange,
     /// How long a request may stay unanswered.
     pub request_timeout: Duration,
-    /// How long after `driver.completed` the companion streams may still come in.
+    /// How long after `driver.completed`, and then after each piece of data, the next piece of a companion stream may take. In
+    /// all, the streams have until [`CoreSession::limit_streams`](crate::CoreSession::limit_streams) says, and of a cancelled
+    /// invocation until this long after the cancel's deadline; they have as many bytes as `stream_limits` and `budget` leave.
     pub stream_grace: Duration,
     /// How many requests may be unanswered at a time.
     pub max_pending_requests: usize,

@@ -258,6 +258,16 @@ impl CoreSession {
         Ok(id)
     }
 
+    /// Gives the streams of a completed invocation `within` to come in, however much still comes of them; the earliest moment
+    /// holds. Without it they may as long as something comes in every [`CoreConfig::stream_grace`]. A host says so at the
+    /// deadline of the invocation, when there is nothing left to cancel.
+    ///
+    /// False if no such invocation waits for its streams.
+    pub fn limit_streams(&mut self, now: Instant, invocation_id: &InstanceId, within: Duration) -> bool {
+        let ending = self.running.get_mut(invocation_id).and_then(|running| running.ending.as_mut());
+        ending.map(|ending| ending.limit(now + within)).is_some()
+    }
+
     /// Asks the driver to forget its prepared data.
     ///
     /// # Errors
@@ -323,7 +333,7 @@ impl CoreSession {
     /// Bytes of the companion data stream.
     pub fn feed_data(&mut self, now: Instant, bytes: impl Into<Bytes>) {
         let bytes = bytes.into();
-        if self.life != Life::Alive || !self.received(now, bytes.len()) {
+        if self.life != Life::Alive || bytes.is_empty() || !self.received(now, bytes.len()) {
             return;
         }
         self.data.feed(bytes);
@@ -334,17 +344,20 @@ impl CoreSession {
                 Err(error) => self.fail(Fault::Stream(error.into())),
             }
         }
-        self.settle(now);
+        for ending in self.running.values_mut().filter_map(|running| running.ending.as_mut()) {
+            ending.heard(now, self.config.stream_grace);
+        }
+        self.settle(None);
     }
 
     /// The companion data stream has ended. No frame can come any more, so an ending invocation need not wait.
-    pub fn eof_data(&mut self, now: Instant) {
+    pub fn eof_data(&mut self, _now: Instant) {
         if self.life != Life::Alive || !self.data_open {
             return;
         }
         self.data_open = false;
         match self.data.finish() {
-            Ok(()) => self.settle(now),
+            Ok(()) => self.settle(None),
             Err(error) => self.fail(Fault::Stream(error.into())),
         }
     }
@@ -369,7 +382,7 @@ impl CoreSession {
         self.table.next_deadline().into_iter().chain(running).chain(budget).min()
     }
 
-    /// Time has passed.
+    /// Time has passed. Feed what is there to be read before: nothing that was fed is late, whatever its moment.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.life != Life::Alive {
             return;
@@ -383,7 +396,7 @@ impl CoreSession {
             self.spending.paid(now, id, Some(Usage::all_unknown()));
             self.events.push_back(CoreEvent::TimedOut { method, invocation_id });
         }
-        self.settle(now);
+        self.settle(Some(now));
         let overdue = self
             .running
             .values()

@@ -1,6 +1,6 @@
 //! Core's bookkeeping of one invocation, from the request to its last stream.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pintle_wire::InstanceId;
 
@@ -25,8 +25,34 @@ pub(crate) struct Running {
     pub(crate) observed: bool,
     /// When `driver.completed` must have come, once a cancel was sent.
     pub(crate) cancel_deadline: Option<Instant>,
-    /// The end, while streams are still coming in, and until when they may.
-    pub(crate) ending: Option<(CompletedParams, Instant)>,
+    /// The end, while streams are still coming in.
+    pub(crate) ending: Option<Ending>,
+}
+
+/// An invocation that is completed but for its streams.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) params: CompletedParams,
+    /// Until when something must have come on the data plane. Whatever comes moves it.
+    quiet_until: Instant,
+    /// When the streams must be in, however much comes.
+    until: Option<Instant>,
+}
+
+impl Ending {
+    /// Something came on the data plane: the driver still writes, and has the whole grace for what is next.
+    pub(crate) fn heard(&mut self, now: Instant, grace: Duration) {
+        self.quiet_until = now + grace;
+    }
+
+    /// The streams must be in by then. The earliest moment holds.
+    pub(crate) fn limit(&mut self, until: Instant) {
+        self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.until.map_or(self.quiet_until, |until| until.min(self.quiet_until))
+    }
 }
 
 impl Running {
@@ -40,9 +66,15 @@ impl Running {
         }
     }
 
+    /// The driver has completed the invocation. Its streams may still come in for the grace after the last of their bytes; of
+    /// one that was cancelled, for the grace after the cancel's deadline at most.
+    pub(crate) fn complete(&mut self, now: Instant, params: CompletedParams, grace: Duration) {
+        let until = self.cancel_deadline.map(|deadline| deadline + grace);
+        self.ending = Some(Ending { params, quiet_until: now + grace, until });
+    }
+
     /// The next moment at which something is overdue.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let ending = self.ending.as_ref().map(|(_, until)| *until);
-        ending.or(self.cancel_deadline)
+        self.ending.as_ref().map(Ending::deadline).or(self.cancel_deadline)
     }
 }

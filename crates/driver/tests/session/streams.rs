@@ -9,7 +9,8 @@
 //! | invocation and attempt are the active ones | another invocation; another attempt; none is active |
 //! | sequence from 0, contiguous | from 1; a gap; back; twice |
 //! | one final frame, nothing after it | a frame after it; two final frames; none |
-//! | a named stream is final, a stream with data is named, within the grace | no final frame; no name; a name without data |
+//! | a named stream is final, a stream with data is named, within the grace after the last data | no final frame; no name; a name without data |
+//! | a stream that still comes in has until the invocation's deadline, or the cancel's and the grace | a stream that trickles |
 //! | budgets per stream and per invocation | one byte over each; one stream over |
 //! | the stream ends between frames | cut at every byte |
 //! | needs the permission `companion-stream` | data without it; a name without it |
@@ -210,6 +211,86 @@ fn settlement_mutants() {
         pair.wait(GRACE);
         assert_eq!(pair.core.life(), &Life::Dead(Fault::Stream(fault)), "{what}");
     }
+}
+
+/// Completed with a stream that is named and open.
+fn ending(config: CoreConfig, cancel: Option<Duration>) -> Pair {
+    let mut pair = Pair::invoking(config, COMPANION);
+    named(&mut pair, "a");
+    if let Some(deadline) = cancel {
+        pair.core.cancel(pair.now, id(1), "enough", deadline).expect("it is active");
+    }
+    completed(&mut pair, Some(1));
+    while pair.core.poll_output().is_some() || pair.core.poll_event().is_some() {}
+    pair
+}
+
+fn has_completed(pair: &mut Pair) -> bool {
+    std::iter::from_fn(|| pair.core.poll_event()).any(|event| matches!(event, CoreEvent::Completed(_)))
+}
+
+/// The grace is for silence: a Core that reads slowly, and a driver that has much to write, are in time as long as something
+/// comes. What was there to be read when time had passed was in time as well.
+#[test]
+fn the_grace_begins_anew_with_each_piece_of_data() {
+    let mut pair = ending(CoreConfig::default(), None);
+    let bytes: Vec<u8> = (0..40).flat_map(|sequence| frame("a", sequence, &[7; 50], sequence == 39)).collect();
+    let pieces: Vec<&[u8]> = bytes.chunks(33).collect();
+    for (at, piece) in pieces.iter().enumerate() {
+        pair.now += GRACE - Duration::from_millis(1);
+        pair.core.handle_timeout(pair.now);
+        assert_eq!(pair.core.life(), &Life::Alive, "piece {at}");
+        pair.core.feed_data(pair.now, piece.to_vec());
+        assert_eq!(has_completed(&mut pair), at + 1 == pieces.len(), "piece {at}");
+    }
+
+    let mut late = ending(CoreConfig::default(), None);
+    late.now += Duration::from_secs(3600);
+    late.core.feed_data(late.now, frame("a", 0, b"x", true));
+    assert!(has_completed(&mut late), "it was read before time passed for the session");
+
+    let mut empty = ending(CoreConfig::default(), None);
+    empty.core.feed_data(empty.now + GRACE, Bytes::new());
+    empty.wait(GRACE);
+    assert_eq!(empty.core.life(), &Life::Dead(Fault::Stream(StreamFault::NotFinal)), "nothing is no data");
+}
+
+/// A driver that trickles holds nothing open: the deadline of the invocation, that of a cancel, and the budget of bytes end it.
+#[test]
+fn a_stream_that_trickles_comes_to_an_end() {
+    let step = GRACE / 2;
+    let trickle = |pair: &mut Pair, from: u64, count: u64| {
+        for sequence in from..from + count {
+            pair.core.feed_data(pair.now, frame("a", sequence, b"x", false));
+            pair.now += step;
+            pair.core.handle_timeout(pair.now);
+        }
+    };
+    let dead = Life::Dead(Fault::Stream(StreamFault::NotFinal));
+
+    let mut pair = ending(CoreConfig::default(), None);
+    trickle(&mut pair, 0, 20);
+    assert_eq!(pair.core.life(), &Life::Alive);
+    assert!(pair.core.limit_streams(pair.now, &id(1), 3 * step));
+    assert!(pair.core.limit_streams(pair.now, &id(1), 30 * step), "the earliest moment holds");
+    assert!(!pair.core.limit_streams(pair.now, &id(2), Duration::ZERO), "no such invocation");
+    trickle(&mut pair, 20, 2);
+    assert_eq!(pair.core.life(), &Life::Alive);
+    trickle(&mut pair, 22, 1);
+    assert_eq!(pair.core.life(), &dead, "the invocation's deadline");
+
+    let mut pair = ending(CoreConfig::default(), Some(4 * step));
+    trickle(&mut pair, 0, 5);
+    assert_eq!(pair.core.life(), &Life::Alive, "the cancel's deadline and the grace");
+    trickle(&mut pair, 5, 1);
+    assert_eq!(pair.core.life(), &dead, "the cancel's deadline");
+
+    let mut pair = ending(CoreConfig { stream_limits: limits(), ..CoreConfig::default() }, None);
+    trickle(&mut pair, 0, 21);
+    assert_eq!(class(&mut pair), Some(ErrorClass::BudgetExceeded), "the budget");
+
+    let mut pair = Pair::invoking(CoreConfig::default(), COMPANION);
+    assert!(!pair.core.limit_streams(pair.now, &id(1), Duration::ZERO), "it is not completed");
 }
 
 /// A data stream that ends inside a frame, wherever.

@@ -62,29 +62,30 @@ impl CoreSession {
             if running.summary.as_ref().is_some_and(|summary| summary.finish() != claimed) {
                 return Err(Fault::Summary);
             }
-            running.ending = Some((params, now + self.config.stream_grace));
+            running.complete(now, params, self.config.stream_grace);
         }
-        self.settle(now);
+        self.settle(None);
         Ok(())
     }
 
-    /// Ends the invocations whose terminal notification is in, once their streams are, or cannot be any more.
-    pub(super) fn settle(&mut self, now: Instant) {
+    /// Ends the invocations whose terminal notification is in, once their streams are, or cannot be any more. Only where time
+    /// has passed is it looked at: what arrives late and is read before that is still in time.
+    pub(super) fn settle(&mut self, passed: Option<Instant>) {
         let mut settled = Vec::new();
         for (invocation_id, running) in &self.running {
-            let Some((_, until)) = &running.ending else { continue };
+            let Some(ending) = &running.ending else { continue };
             let in_frame = self.current_frame.as_ref().is_some_and(|frame| frame.invocation_id == *invocation_id);
             if running.book.is_settled() && !in_frame {
                 settled.push(*invocation_id);
-            } else if !self.data_open || *until <= now {
+            } else if !self.data_open || passed.is_some_and(|now| ending.deadline() <= now) {
                 let fault = running.book.unsettled().unwrap_or(StreamFault::NotFinal);
                 self.fail(Fault::Stream(fault));
                 return;
             }
         }
         for invocation_id in settled {
-            if let Some((params, _)) = self.running.remove(&invocation_id).and_then(|running| running.ending) {
-                self.events.push_back(CoreEvent::Completed(params));
+            if let Some(ending) = self.running.remove(&invocation_id).and_then(|running| running.ending) {
+                self.events.push_back(CoreEvent::Completed(ending.params));
             }
         }
     }

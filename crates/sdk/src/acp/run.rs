@@ -30,6 +30,9 @@ const READ_BYTES: usize = 64 * 1024;
 const FEED_BYTES: usize = 16 * 1024;
 /// Slices handed to one vectored write.
 const WRITE_SLICES: usize = 32;
+/// Read after a deadline has passed before it is believed: more than a pipe holds. An answer that was there is in time, and a peer
+/// that writes without a pause must not hold up its own deadline.
+const LATE_BYTES: usize = 1 << 20;
 /// Rounds before the loop lets others run.
 const ROUNDS: usize = 16;
 /// How long a connection that is over tries to write what is left, to a peer that may not be reading.
@@ -48,6 +51,8 @@ pub(crate) struct Run {
     output: Outgoing,
     input_ended: bool,
     sleep: Pin<Box<Sleep>>,
+    /// What was read while a deadline had passed.
+    late_bytes: usize,
     events: Vec<Event>,
     closed: Option<Closed>,
     /// When what is left is given up; set once the connection is over.
@@ -76,6 +81,7 @@ impl Run {
             output: Outgoing::Open,
             input_ended: false,
             sleep: Box::pin(tokio::time::sleep_until(tokio::time::Instant::now())),
+            late_bytes: 0,
             events: Vec::new(),
             closed: None,
             write_until: None,
@@ -180,6 +186,7 @@ impl Run {
                 self.link.lock().end.eof(now());
             }
             Poll::Ready(Ok(read)) => {
+                self.late_bytes += read;
                 for chunk in self.buffer[..read].chunks(FEED_BYTES) {
                     self.link.lock().end.feed(now(), chunk);
                 }
@@ -198,16 +205,21 @@ impl Run {
         room && state.end.wants_input()
     }
 
-    /// `deadline` is that of the end when the round began.
-    fn time(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> bool {
+    /// `deadline` is that of the end when the round began, `read` whether there was something to be read in it.
+    fn time(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>, read: bool) -> bool {
         let Some(deadline) = deadline.into_iter().chain(self.write_until).min() else { return false };
         let deadline = tokio::time::Instant::from_std(deadline);
         if self.sleep.deadline() != deadline {
             self.sleep.as_mut().reset(deadline);
         }
         if self.sleep.as_mut().poll(cx).is_pending() {
+            self.late_bytes = 0;
             return false;
         }
+        if read && self.late_bytes <= LATE_BYTES {
+            return false;
+        }
+        self.late_bytes = 0;
         let now = now();
         if self.output != Outgoing::Ended && self.write_until.is_some_and(|until| until <= now) {
             // Nobody is told any more; but this was no good end.
@@ -331,8 +343,8 @@ impl Future for Run {
             let (takes_input, deadline) = (this.takes_input(&state), state.end.poll_timeout());
             drop(state);
             // Writing comes last: whatever the others gave rise to leaves in this round.
-            let mut progress = this.read(cx, takes_input);
-            progress |= this.time(cx, deadline);
+            let read = this.read(cx, takes_input);
+            let mut progress = read | this.time(cx, deadline, read);
             progress |= this.dispatch(cx);
             progress |= this.write(cx);
             if let Some(why) = this.closed

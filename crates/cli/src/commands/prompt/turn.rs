@@ -232,6 +232,7 @@ async fn watch(
                 }
             }
             more = turn.next_raw() => {
+                let since = Instant::now();
                 // An answer comes before everything that the agent did because of it.
                 while let Ok(answered) = answers.try_recv() {
                     answered_for(&mut show, answered)?;
@@ -244,6 +245,8 @@ async fn watch(
                         show.update(update.update)?;
                     },
                 }
+                // A reader of ours that is slow takes nothing of the agent's time.
+                deadline = deadline.map(|deadline| deadline + since.elapsed());
             },
             Some(answered) = answers.recv() => answered_for(&mut show, answered)?,
         }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use pintle_sdk::driver::LONGEST_WAIT;
 use pintle_sdk::process::{
     ChildStdin, ChildStdout, Descendants, Environment, Exit, Launch, Process, Program, ProgramError, Shim, Signal,
     SpawnError,
@@ -14,8 +15,8 @@ use pintle_sdk::process::{
 use pintle_store::beneath::Beneath;
 use pintle_wire::{Framer, Line};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::exec::{Action, Content, Executor, Settings, nanos};
@@ -86,7 +87,7 @@ pub async fn carry_out(
         max_line_bytes: input.limits.max_line_bytes,
     };
     let mut exec = Executor::new(input.scenario.clone(), settings);
-    let mut reporter = Reporter { recorder: Recorder::new(input.limits, streams), reports };
+    let mut reporter = Reporter { recorder: Recorder::new(input.limits, streams), reports, waited: Duration::ZERO };
     let started = start(&input, shim).await;
     let failure = match &started {
         Ok(_) => None,
@@ -153,11 +154,25 @@ fn start_failure(error: &SpawnError) -> Option<StartFailure> {
 struct Reporter {
     recorder: Recorder,
     reports: mpsc::Sender<Report>,
+    /// How long Core was waited for since the agent was last attended to.
+    waited: Duration,
 }
 
 impl Reporter {
     async fn observe(&mut self, observation: Observation) -> Result<(), AgentError> {
-        self.reports.send(Report::Observation(observation)).await.map_err(|_| AgentError::Deaf)
+        self.hand(Report::Observation(observation)).await
+    }
+
+    async fn hand(&mut self, report: Report) -> Result<(), AgentError> {
+        let report = match self.reports.try_send(report) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Closed(_)) => return Err(AgentError::Deaf),
+            Err(TrySendError::Full(report)) => report,
+        };
+        let since = Instant::now();
+        let sent = self.reports.send(report).await;
+        self.waited += since.elapsed();
+        sent.map_err(|_| AgentError::Deaf)
     }
 
     async fn frame(&mut self, frame: super::exec::Frame) -> Result<(), AgentError> {
@@ -174,7 +189,7 @@ impl Reporter {
 
     async fn send(&mut self, ready: Vec<Report>) -> Result<(), AgentError> {
         for report in ready {
-            self.reports.send(report).await.map_err(|_| AgentError::Deaf)?;
+            self.hand(report).await?;
         }
         Ok(())
     }
@@ -206,6 +221,8 @@ enum Woken {
     Read(std::io::Result<usize>),
     Exited(Option<Exit>),
     Due,
+    /// Nothing has happened for a while, and nothing is due.
+    Early,
 }
 
 impl Run {
@@ -255,6 +272,7 @@ impl Run {
                 Woken::Read(_) => self.stdout_ended(now),
                 Woken::Exited(exit) => self.agent_exited(now, exit).await?,
                 Woken::Due => self.exec.handle_timeout(now),
+                Woken::Early => {}
             }
             // An agent that writes without a pause must not hold up its own deadline.
             let due = self.exec.poll_timeout().filter(|due| now > *due);
@@ -264,13 +282,28 @@ impl Run {
                 overdue = None;
             }
             self.act().await?;
+            // What this process waited for is not the agent's time.
+            self.began += std::mem::take(&mut self.reporter.waited);
         }
         self.report_the_end().await?;
         Ok(if self.exec.was_cancelled() { Ending::Cancelled } else { Ending::Completed })
     }
 
     async fn wait(&mut self, cancel: &CancellationToken, cancelled: bool) -> Woken {
-        let due = self.exec.poll_timeout();
+        let since = Instant::now();
+        let left = self.exec.poll_timeout().map(|due| due.saturating_sub(self.began.elapsed()));
+        let woken = self.wait_for(left.map(|left| left.min(LONGEST_WAIT)), cancel, cancelled).await;
+        // A longer wait is one in which this process did not run: nobody has read what the agent had to say.
+        if left.is_some() {
+            self.began += since.elapsed().saturating_sub(LONGEST_WAIT);
+        }
+        match woken {
+            Woken::Due if left.is_some_and(|left| left > LONGEST_WAIT) => Woken::Early,
+            woken => woken,
+        }
+    }
+
+    async fn wait_for(&mut self, longest: Option<Duration>, cancel: &CancellationToken, cancelled: bool) -> Woken {
         let Self { process, stdin, unwritten, stdout, buffer, .. } = self;
         let (writing, reading) = (!unwritten.is_empty() && stdin.is_some(), self.reading && stdout.is_some());
         let write = async {
@@ -289,8 +322,8 @@ impl Run {
             }
         };
         let due = async {
-            match due {
-                Some(due) => sleep_until(self.began + due).await,
+            match longest {
+                Some(longest) => sleep(longest).await,
                 None => std::future::pending().await,
             }
         };
@@ -319,7 +352,9 @@ impl Run {
                 Action::Kill => self.process.kill(),
                 Action::Read(reading) => self.reading = reading,
                 Action::File { id, access } => {
+                    let since = Instant::now();
                     let outcome = files::access(self.files.as_ref(), access);
+                    self.reporter.waited += since.elapsed();
                     self.exec.file_done(self.began.elapsed(), &id, outcome);
                 }
                 Action::Finish => self.finished = true,

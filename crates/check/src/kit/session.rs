@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use pintle_sdk::driver::{
-    CommandError, CoreConfig, CoreEvent, CoreSession, DATA_STREAM_VARIABLE, Digest, ExactInputHandle, FixtureRefs, Id,
-    InputKind, InstanceId, InvokeParams, MAX_CONTROL_FRAME_BYTES, Message, Method, Outcome, Output, Permission,
-    PrepareParams, Secret, State, decode_control_frame,
+    CommandError, CoreConfig, CoreEvent, CoreSession, DATA_STREAM_VARIABLE, Digest, ExactInputHandle, FairClock,
+    FixtureRefs, Id, InputKind, InstanceId, InvokeParams, MAX_CONTROL_FRAME_BYTES, Message, Method, Outcome, Output,
+    Permission, PrepareParams, Secret, State, decode_control_frame,
 };
 use pintle_sdk::process::{ChildStdin, ChildStdout, Launch, NamedPipe, Process, Shim};
 use pintle_wire::{Framer, Line};
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
-use tokio::time::sleep_until;
 
 use super::answer::{Answer, Ended, new_id, refusal};
 use super::catalog::id;
@@ -56,8 +55,19 @@ pub(super) struct Session<'a> {
     leaked: bool,
     reading: bool,
     inputs: u32,
+    clock: FairClock,
     // Dropped after the process, which lives in it.
     work: TempDir,
+}
+
+/// What a turn has brought.
+enum Happened {
+    Control(io::Result<usize>),
+    Data(io::Result<usize>),
+    Written(io::Result<usize>),
+    /// A deadline has passed, and there was nothing to be read.
+    Overdue,
+    Nothing,
 }
 
 impl<'a> Session<'a> {
@@ -117,6 +127,7 @@ impl<'a> Session<'a> {
             leaked: false,
             reading: true,
             inputs: 0,
+            clock: FairClock::new(),
             work,
         })
     }
@@ -125,7 +136,7 @@ impl<'a> Session<'a> {
 
     /// The handshake.
     pub(super) async fn hello(&mut self) -> Step<()> {
-        let asked = self.core.hello(Instant::now());
+        let asked = self.core.hello(self.clock.now());
         self.command(asked)?;
         match self.event().await? {
             CoreEvent::Hello { result, .. } => {
@@ -144,13 +155,13 @@ impl<'a> Session<'a> {
             fixture_refs: FixtureRefs::Absent,
             approved_permissions: approved,
         };
-        let asked = self.core.prepare(Instant::now(), params);
+        let asked = self.core.prepare(self.clock.now(), params);
         self.command(asked)?;
         match self.event().await? {
             CoreEvent::Prepared { accepted } => {
                 if !self.core.companion_stream_accepted() {
                     self.data = None;
-                    self.core.eof_data(Instant::now());
+                    self.core.eof_data(self.clock.now());
                 }
                 Ok(accepted)
             }
@@ -168,7 +179,7 @@ impl<'a> Session<'a> {
 
     /// Asks what the driver can do.
     pub(super) async fn capabilities(&mut self) -> Step<pintle_sdk::driver::Capabilities> {
-        let asked = self.core.capabilities(Instant::now());
+        let asked = self.core.capabilities(self.clock.now());
         self.command(asked)?;
         match self.event().await? {
             CoreEvent::Capabilities(capabilities) => Ok(capabilities),
@@ -178,7 +189,7 @@ impl<'a> Session<'a> {
 
     /// Asks the driver to forget prepared data.
     pub(super) async fn reset(&mut self) -> Step<()> {
-        let asked = self.core.reset(Instant::now());
+        let asked = self.core.reset(self.clock.now());
         self.command(asked)?;
         match self.event().await? {
             CoreEvent::Reset => Ok(()),
@@ -195,7 +206,7 @@ impl<'a> Session<'a> {
             operation: operation.name.as_str().into(),
             input: ExactInputHandle { kind: InputKind::Pipe, value: Secret::new(input) },
         };
-        let asked = self.core.invoke(Instant::now(), params);
+        let asked = self.core.invoke(self.clock.now(), params);
         self.command(asked)?;
         self.last = Some(invocation_id);
         Ok(invocation_id)
@@ -203,7 +214,7 @@ impl<'a> Session<'a> {
 
     /// Lets the invocation run to its end.
     pub(super) async fn completed(&mut self, within: Duration) -> Step<pintle_sdk::driver::CompletedParams> {
-        let until = Instant::now() + within;
+        let until = self.clock.now() + within;
         loop {
             match self.event_until(until).await? {
                 Some(CoreEvent::Completed(completed)) => return Ok(completed),
@@ -243,7 +254,7 @@ impl<'a> Session<'a> {
 
     /// Cancels one of several invocations.
     pub(super) fn cancel_one(&mut self, invocation_id: InstanceId, deadline: Duration) -> Step<()> {
-        let asked = self.core.cancel(Instant::now(), invocation_id, "the conformance kit cancels", deadline);
+        let asked = self.core.cancel(self.clock.now(), invocation_id, "the conformance kit cancels", deadline);
         self.command(asked)
     }
 
@@ -271,7 +282,7 @@ impl<'a> Session<'a> {
     pub(super) async fn event(&mut self) -> Step<CoreEvent> {
         loop {
             // Core's own deadlines end this wait.
-            let far = Instant::now() + Duration::from_secs(3600);
+            let far = self.clock.now() + Duration::from_secs(3600);
             if let Some(event) = self.event_until(far).await? {
                 return Ok(event);
             }
@@ -325,7 +336,7 @@ impl<'a> Session<'a> {
     /// Shutdown, close, wait; then what is required of every session is looked at.
     pub(super) async fn close(mut self) -> Step<()> {
         if self.core.state() == State::Prepared && self.stdout.is_some() {
-            let asked = self.core.shutdown(Instant::now());
+            let asked = self.core.shutdown(self.clock.now());
             self.command(asked)?;
             loop {
                 match self.event().await? {
@@ -347,7 +358,7 @@ impl<'a> Session<'a> {
         self.stdin = None;
         self.out.clear();
         let ladder = self.rig.request.ladder;
-        let until = Instant::now() + ladder.close_grace;
+        let until = self.clock.now() + ladder.close_grace;
         // What it still says is read, so that it cannot hang on a full pipe.
         while self.stdout.is_some() && self.turn(until).await? {}
         if let Some(CoreEvent::Fault(fault)) = self.events.iter().find(|event| matches!(event, CoreEvent::Fault(_)))
@@ -355,7 +366,7 @@ impl<'a> Session<'a> {
         {
             return Err(Stop::fault(fault, self.core.state()));
         }
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.saturating_duration_since(self.clock.now());
         let signalled = tokio::time::timeout(left, self.process.exited()).await.is_err();
         let rest = pintle_sdk::process::Ladder { close_grace: Duration::ZERO, ..ladder };
         let outcome = self.process.shut_down(rest).await;
@@ -370,48 +381,58 @@ impl<'a> Session<'a> {
         Ok(Ended { exit: outcome.exit, signalled })
     }
 
-    /// Waits for whatever comes next. False when `until` has passed.
+    /// Waits for whatever comes next. False when `until` has passed. Nothing is late that can be read, as with Core.
     async fn turn(&mut self, until: Instant) -> Step<bool> {
         self.collect_output();
-        let deadline = self.core.poll_timeout().map_or(until, |at| at.min(until));
+        let core = if self.reading { self.core.poll_timeout() } else { None };
+        let deadline = core.map_or(until, |at| at.min(until));
+        let due = deadline <= self.clock.now();
+        let longest = self.clock.until(deadline);
         self.read.reserve(READ_BYTES);
         self.read_data.reserve(READ_BYTES);
-        tokio::select! {
-            read = read(&mut self.stdout, &mut self.read), if self.reading => {
-                match read {
-                    Ok(count) if count > 0 => {
-                        let bytes = self.read.split().freeze();
-                        self.hear(bytes)?;
-                    }
-                    _ => self.hear_end()?,
+        let waiting = self.clock.wait(Some(longest));
+        let happened = tokio::select! {
+            biased;
+            happened = async {
+                tokio::select! {
+                    read = read(&mut self.stdout, &mut self.read), if self.reading => Happened::Control(read),
+                    read = read(&mut self.data, &mut self.read_data), if self.reading => Happened::Data(read),
+                    written = write(&mut self.stdin, &self.out), if !self.out.is_empty() => Happened::Written(written),
+                    () = feed(&mut self.feeds) => Happened::Nothing,
                 }
+            } => happened,
+            () = waiting.passed() => if due { Happened::Overdue } else { Happened::Nothing },
+        };
+        drop(waiting);
+        self.clock.attend();
+        let mut in_time = true;
+        match happened {
+            Happened::Control(Ok(count)) if count > 0 => {
+                let bytes = self.read.split().freeze();
+                self.hear(bytes)?;
             }
-            read = read(&mut self.data, &mut self.read_data), if self.reading => match read {
-                Ok(count) if count > 0 => {
-                    self.heard_bytes += count as u64;
-                    self.core.feed_data(Instant::now(), self.read_data.split().freeze());
-                }
-                _ => {
-                    self.data = None;
-                    self.core.eof_data(Instant::now());
-                }
-            },
-            written = write(&mut self.stdin, &self.out), if !self.out.is_empty() => match written {
-                Ok(count) => self.out.advance(count),
-                Err(_) => {
-                    self.stdin = None;
-                    self.out.clear();
-                }
-            },
-            () = feed(&mut self.feeds) => {}
-            () = sleep_until(deadline.into()) => {
-                let now = Instant::now();
-                self.core.handle_timeout(now);
-                if now >= until {
-                    self.collect_events();
-                    return Ok(false);
-                }
+            Happened::Control(_) => self.hear_end()?,
+            Happened::Data(Ok(count)) if count > 0 => {
+                self.heard_bytes += count as u64;
+                self.core.feed_data(self.clock.now(), self.read_data.split().freeze());
             }
+            Happened::Data(_) => {
+                self.data = None;
+                self.core.eof_data(self.clock.now());
+            }
+            Happened::Written(Ok(count)) => self.out.advance(count),
+            Happened::Written(Err(_)) => {
+                self.stdin = None;
+                self.out.clear();
+            }
+            Happened::Overdue => {
+                let now = self.clock.now();
+                if self.reading {
+                    self.core.handle_timeout(now);
+                }
+                in_time = now < until;
+            }
+            Happened::Nothing => {}
         }
         self.collect_events();
         let limit = self.rig.request.max_session_bytes;
@@ -419,7 +440,7 @@ impl<'a> Session<'a> {
             let detail = format!("driver wrote more than {limit} bytes in one session");
             return Err(Stop::breaks(id::FLOOD, detail));
         }
-        Ok(true)
+        Ok(in_time)
     }
 
     fn collect_output(&mut self) {
@@ -458,7 +479,7 @@ impl<'a> Session<'a> {
         while let Some(line) = self.framer.finish() {
             self.hear_line(line)?;
         }
-        self.core.eof(Instant::now());
+        self.core.eof(self.clock.now());
         Ok(())
     }
 
@@ -493,7 +514,7 @@ impl<'a> Session<'a> {
         }
         let mut framed = BytesMut::from(line.as_ref());
         framed.extend_from_slice(b"\n");
-        self.core.feed(Instant::now(), framed.freeze());
+        self.core.feed(self.clock.now(), framed.freeze());
         Ok(())
     }
 }

@@ -161,7 +161,7 @@ impl Core {
     }
 
     async fn hello(&mut self) -> Result<(), CoreError> {
-        self.pump.session.hello(Instant::now())?;
+        self.pump.session.hello(self.pump.clock.now())?;
         match self.answer().await? {
             CoreEvent::Hello { .. } => Ok(()),
             other => Err(self.unexpected(&other)),
@@ -181,7 +181,7 @@ impl Core {
     /// Charges what was used beside the frames, such as tokens. Over a limit the driver is at fault: the next call says so,
     /// with the class `budget_exceeded`.
     pub fn spend(&mut self, amounts: Amounts) {
-        self.pump.session.spend(Instant::now(), amounts);
+        self.pump.session.spend(self.pump.clock.now(), amounts);
     }
 
     /// Whether and how the driver is isolated.
@@ -232,7 +232,7 @@ impl Core {
     pub async fn prepare(&mut self, plan: Plan) -> Result<Vec<Permission>, CoreError> {
         self.rules.check(&plan.approved).map_err(CommandError::Permission)?;
         let bytes = plan.fixtures.iter().map(|fixture| fixture.bytes.len() as u64).sum();
-        self.pump.session.pay(Instant::now(), Amounts::of(Resource::BytesSent, bytes))?;
+        self.pump.session.pay(self.pump.clock.now(), Amounts::of(Resource::BytesSent, bytes))?;
         let fixtures = plan.fixtures.iter().map(|fixture| self.work.fixture(fixture)).collect::<Result<Vec<_>, _>>()?;
         let mut approved = plan.approved;
         if !self.pump.has_data() {
@@ -244,7 +244,7 @@ impl Core {
             fixture_refs: if fixtures.is_empty() { FixtureRefs::Absent } else { FixtureRefs::List(fixtures) },
             approved_permissions: approved,
         };
-        self.pump.session.prepare(Instant::now(), params)?;
+        self.pump.session.prepare(self.pump.clock.now(), params)?;
         match self.answer().await? {
             CoreEvent::Prepared { accepted } => {
                 if !self.pump.session.companion_stream_accepted() {
@@ -261,7 +261,7 @@ impl Core {
     /// # Errors
     /// [`CoreError`]. Not cancel safe.
     pub async fn capabilities(&mut self) -> Result<Capabilities, CoreError> {
-        self.pump.session.capabilities(Instant::now())?;
+        self.pump.session.capabilities(self.pump.clock.now())?;
         match self.answer().await? {
             CoreEvent::Capabilities(capabilities) => Ok(capabilities),
             other => Err(self.unexpected(&other)),
@@ -273,7 +273,7 @@ impl Core {
     /// # Errors
     /// [`CoreError`]. Not cancel safe.
     pub async fn reset(&mut self) -> Result<(), CoreError> {
-        self.pump.session.reset(Instant::now())?;
+        self.pump.session.reset(self.pump.clock.now())?;
         match self.answer().await? {
             CoreEvent::Reset => Ok(()),
             other => Err(self.unexpected(&other)),
@@ -285,10 +285,7 @@ impl Core {
     pub async fn shutdown(mut self) -> Ended {
         let mut error = None;
         if *self.pump.session.life() == Life::Alive && self.pump.session.state() == State::Prepared {
-            error = match timeout(self.ladder.close_grace, self.say_goodbye()).await {
-                Ok(said) => said.err(),
-                Err(_) => Some(CoreError::TimedOut { method: Method::Shutdown }),
-            };
+            error = self.say_goodbye().await.err();
         }
         self.pump.close_control();
         let outcome = self.process.shut_down(self.ladder).await;
@@ -314,26 +311,33 @@ impl Core {
     }
 
     async fn say_goodbye(&mut self) -> Result<(), CoreError> {
-        self.pump.session.shutdown(Instant::now())?;
+        let now = self.pump.clock.now();
+        self.pump.session.shutdown(now)?;
         loop {
-            match self.answer().await? {
-                CoreEvent::Shutdown => {}
-                CoreEvent::Closed => return Ok(()),
-                other => return Err(self.unexpected(&other)),
+            match self.event(Some(now + self.ladder.close_grace)).await? {
+                Some(CoreEvent::Shutdown) => {}
+                Some(CoreEvent::Closed) => return Ok(()),
+                Some(CoreEvent::Refused { method, error, .. }) => return Err(CoreError::Refused { method, error }),
+                Some(other) => return Err(self.unexpected(&other)),
+                None => return Err(CoreError::TimedOut { method: Method::Shutdown }),
             }
         }
     }
 
     /// The answer to the one request about the session that was made. Cancel safe.
     async fn answer(&mut self) -> Result<CoreEvent, CoreError> {
-        match self.event().await? {
-            CoreEvent::Refused { method, error, .. } => Err(CoreError::Refused { method, error }),
-            event => Ok(event),
+        loop {
+            match self.event(None).await? {
+                Some(CoreEvent::Refused { method, error, .. }) => return Err(CoreError::Refused { method, error }),
+                Some(event) => return Ok(event),
+                None => {}
+            }
         }
     }
 
-    /// The next event that is not the end of everything, and no receipt. Cancel safe.
-    pub(super) async fn event(&mut self) -> Result<CoreEvent, CoreError> {
+    /// The next event that is not the end of everything, and no receipt; `None` when it is `until` for the driver, see
+    /// [`Pump::next`]. Cancel safe.
+    pub(super) async fn event(&mut self, until: Option<Instant>) -> Result<Option<CoreEvent>, CoreError> {
         if self.fault.is_some() {
             return Err(self.cause().await);
         }
@@ -342,12 +346,13 @@ impl Core {
         }
         loop {
             let event = tokio::select! {
-                event = self.pump.next() => event,
+                event = self.pump.next(until) => event,
                 () = more_than(&mut self.stderr, self.stderr_charged + STDERR_STEP_BYTES) => {
                     self.charge_stderr();
                     continue;
                 }
             };
+            let Some(event) = event else { return Ok(None) };
             match event {
                 CoreEvent::Fault(fault) => {
                     self.fault = Some(fault);
@@ -363,7 +368,7 @@ impl Core {
                 // The invocation had ended when the cancel arrived.
                 CoreEvent::Refused { method: Method::Cancel, invocation_id: Some(ended), .. }
                     if !self.active.contains_key(&ended) => {}
-                event => return Ok(event),
+                event => return Ok(Some(event)),
             }
         }
     }
@@ -374,7 +379,7 @@ impl Core {
         let total = self.stderr.as_ref().map_or(0, StderrCapture::total_bytes);
         let more = total.saturating_sub(self.stderr_charged);
         self.stderr_charged = total;
-        self.pump.session.spend(Instant::now(), Amounts::of(Resource::BytesReceived, more));
+        self.pump.session.spend(self.pump.clock.now(), Amounts::of(Resource::BytesReceived, more));
     }
 
     /// Why the session is at its end: a driver that was killed for exceeding a bound looks as if it had gone away by itself,

@@ -6,7 +6,6 @@ use pintle_driver::{
     Amounts, CommandError, CompletedParams, CoreEvent, ExactInputHandle, InputKind, InstanceId, InvokeParams, Method,
     Resource, RpcError, Secret,
 };
-use tokio::time::sleep_until;
 
 use super::error::CoreError;
 use super::feed::{InputFeed, InputTaken};
@@ -16,6 +15,7 @@ use super::run::{CancelCause, Invoke, Observed, Run};
 /// What Core keeps of an active invocation.
 #[derive(Debug)]
 pub(super) struct Active {
+    /// Of the pump's clock.
     deadline: Option<Instant>,
     cancel_grace: Duration,
     pub(super) cancel: Option<CancelCause>,
@@ -74,9 +74,9 @@ impl Core {
     /// [`CoreError`]; the driver then knows nothing of it. As many as the driver declares: class `invalid_state`.
     pub fn begin(&mut self, invoke: Invoke) -> Result<InstanceId, CoreError> {
         let bytes = invoke.input.len() as u64;
-        self.pump.session.pay(Instant::now(), Amounts::of(Resource::BytesSent, bytes))?;
+        self.pump.session.pay(self.pump.clock.now(), Amounts::of(Resource::BytesSent, bytes))?;
         let (value, feed) = self.channel(invoke.input)?;
-        let now = Instant::now();
+        let now = self.pump.clock.now();
         let invocation_id = invoke.invocation_id;
         self.pump.session.invoke(
             now,
@@ -110,15 +110,10 @@ impl Core {
     /// [`CoreError`]; the driver is dead, or has refused to cancel.
     pub async fn next(&mut self) -> Result<Option<(InstanceId, Progress)>, CoreError> {
         while !self.active.is_empty() {
-            let event = match self.active.values().filter_map(|active| active.deadline).min() {
-                None => self.event().await?,
-                Some(deadline) => tokio::select! {
-                    event = self.event() => event?,
-                    () = sleep_until(deadline.into()) => {
-                        self.deadlines_passed()?;
-                        continue;
-                    }
-                },
+            let deadline = self.active.values().filter_map(|active| active.deadline).min();
+            let Some(event) = self.event(deadline).await? else {
+                self.deadlines_passed()?;
+                continue;
             };
             return match event {
                 CoreEvent::Observation(params) => {
@@ -148,7 +143,7 @@ impl Core {
     /// # Errors
     /// [`CommandError::Cancellation`] if the driver does not declare it; an invocation that is not active.
     pub fn cancel(&mut self, invocation_id: InstanceId, reason: &str, grace: Duration) -> Result<(), CoreError> {
-        self.pump.session.cancel(Instant::now(), invocation_id, reason, grace)?;
+        self.pump.session.cancel(self.pump.clock.now(), invocation_id, reason, grace)?;
         if let Some(active) = self.active.get_mut(&invocation_id) {
             active.cancel.get_or_insert(CancelCause::Requested);
         }
@@ -170,12 +165,16 @@ impl Core {
     }
 
     fn deadlines_passed(&mut self) -> Result<(), CoreError> {
-        let now = Instant::now();
+        let now = self.pump.clock.now();
         for (invocation_id, active) in &mut self.active {
             if active.deadline.is_none_or(|deadline| deadline > now) {
                 continue;
             }
             active.deadline = None;
+            // It has ended and its streams are coming in: they have no more time than a cancel has.
+            if self.pump.session.limit_streams(now, invocation_id, active.cancel_grace) {
+                continue;
+            }
             match self.pump.session.cancel(now, *invocation_id, "deadline", active.cancel_grace) {
                 Ok(_) => {
                     active.cancel.get_or_insert(CancelCause::Deadline);
@@ -184,7 +183,7 @@ impl Core {
                     self.stop();
                     return Err(CoreError::Deadline);
                 }
-                // It ended in this moment and its streams are coming in.
+                // It has ended in this moment.
                 Err(CommandError::Protocol(_)) => {}
                 Err(error) => return Err(error.into()),
             }

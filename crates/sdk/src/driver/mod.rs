@@ -31,6 +31,7 @@
 mod artifact;
 mod author;
 mod channels;
+mod clock;
 mod describe;
 mod error;
 mod feed;
@@ -49,6 +50,7 @@ mod serve;
 pub use artifact::{Artifact, artifact_digest};
 pub use author::Driver;
 pub use channels::{Channels, StdioReader, StdioWriter};
+pub use clock::{FairClock, LONGEST_WAIT, Waiting};
 pub use describe::describe;
 pub use error::{CoreError, Ended, StartError};
 pub use feed::InputTaken;

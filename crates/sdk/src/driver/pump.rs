@@ -11,13 +11,17 @@ use bytes::{Buf, Bytes, BytesMut};
 use pintle_driver::{CoreEvent, CoreSession, InstanceId, Output};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
-use tokio::time::sleep_until;
 
+use super::clock::FairClock;
 use super::feed::{InputFeed, InputTaken};
 use crate::process::{ChildStdin, ChildStdout};
 
 /// Bytes that one read takes at most.
 const READ_BYTES: usize = 64 << 10;
+
+/// How much is read after a deadline has passed before it is believed: more than the pipes hold. What was in them was in time,
+/// and a driver that writes without a pause must not hold up its own deadlines.
+const LATE_BYTES: usize = 2 << 20;
 
 /// The pipes of a driver and the session behind them. Nothing is read while an event waits to be taken, so a slow
 /// application slows the driver down and holds no more than one read of frames.
@@ -33,6 +37,20 @@ pub(crate) struct Pump {
     close: bool,
     read: BytesMut,
     read_data: BytesMut,
+    /// The time of the session.
+    pub(crate) clock: FairClock,
+    /// What was read since a deadline has passed.
+    late_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Happened {
+    Control(io::Result<usize>),
+    Data(io::Result<usize>),
+    Written(io::Result<usize>),
+    /// A deadline has passed, and there was nothing to be read.
+    Overdue,
+    Nothing,
 }
 
 impl Pump {
@@ -52,6 +70,8 @@ impl Pump {
             close: false,
             read: BytesMut::new(),
             read_data: BytesMut::new(),
+            clock: FairClock::new(),
+            late_bytes: 0,
         }
     }
 
@@ -82,7 +102,7 @@ impl Pump {
     /// Nobody listens to the companion stream any more.
     pub(crate) fn close_data(&mut self) {
         self.data = None;
-        self.session.eof_data(Instant::now());
+        self.session.eof_data(self.clock.now());
     }
 
     /// Closes the driver's standard input.
@@ -90,45 +110,86 @@ impl Pump {
         self.stdin = None;
     }
 
-    /// Waits for the next event. Cancel safe.
-    pub(crate) async fn next(&mut self) -> CoreEvent {
+    /// Waits for the next event, until a moment of the [`clock`](Self::clock) at most: then there is none. Cancel safe.
+    ///
+    /// No time has passed for the driver while the application was busy with the last event, and none of its deadlines is
+    /// believed before what it has written until then is read.
+    pub(crate) async fn next(&mut self, until: Option<Instant>) -> Option<CoreEvent> {
+        self.clock.attend();
+        let mut passed = false;
         loop {
-            if let Some(event) = self.session.poll_event() {
+            let event = self.session.poll_event();
+            if event.is_some() || passed {
+                self.clock.stand();
                 return event;
             }
             self.collect_output();
-            let timeout = self.session.poll_timeout();
-            let timer = tokio::time::Instant::from_std(timeout.unwrap_or_else(Instant::now));
+            let deadline = self.session.poll_timeout().into_iter().chain(until).min();
+            let due = deadline.is_some_and(|deadline| deadline <= self.clock.now());
+            if !due {
+                self.late_bytes = 0;
+            } else if self.late_bytes > LATE_BYTES {
+                passed = self.expire(until);
+                continue;
+            }
+            let longest = deadline.map(|deadline| self.clock.until(deadline));
             self.read.reserve(READ_BYTES);
             self.read_data.reserve(READ_BYTES);
-            tokio::select! {
-                read = read(&mut self.stdout, &mut self.read) => {
-                    let now = Instant::now();
-                    match read {
-                        Ok(count) if count > 0 => self.session.feed(now, self.read.split().freeze()),
-                        // A broken pipe is an end of file like another: the driver is gone.
-                        _ => {
-                            self.stdout = None;
-                            self.session.eof(now);
-                        }
+            let waiting = self.clock.wait(longest);
+            let happened = tokio::select! {
+                biased;
+                happened = async {
+                    tokio::select! {
+                        read = read(&mut self.stdout, &mut self.read) => Happened::Control(read),
+                        read = read(&mut self.data, &mut self.read_data) => Happened::Data(read),
+                        written = write(&mut self.stdin, &self.out), if !self.out.is_empty() => Happened::Written(written),
+                        () = feed(&mut self.inputs) => Happened::Nothing,
                     }
-                }
-                read = read(&mut self.data, &mut self.read_data) => match read {
-                    Ok(count) if count > 0 => self.session.feed_data(Instant::now(), self.read_data.split().freeze()),
-                    _ => self.close_data(),
-                },
-                written = write(&mut self.stdin, &self.out), if !self.out.is_empty() => match written {
-                    Ok(count) => self.out.advance(count),
-                    // The driver does not read any more. What it still says, and its end of file, tell the rest.
-                    Err(_) => {
-                        self.stdin = None;
-                        self.out.clear();
-                    }
-                },
-                () = feed(&mut self.inputs) => {}
-                () = sleep_until(timer), if timeout.is_some() => self.session.handle_timeout(Instant::now()),
+                } => happened,
+                () = waiting.passed() => if due { Happened::Overdue } else { Happened::Nothing },
+            };
+            drop(waiting);
+            self.clock.attend();
+            match happened {
+                Happened::Overdue => passed = self.expire(until),
+                happened => self.take(happened),
             }
         }
+    }
+
+    fn take(&mut self, happened: Happened) {
+        let now = self.clock.now();
+        match happened {
+            Happened::Control(Ok(count)) if count > 0 => {
+                self.late_bytes += count;
+                self.session.feed(now, self.read.split().freeze());
+            }
+            // A broken pipe is an end of file like another: the driver is gone.
+            Happened::Control(_) => {
+                self.stdout = None;
+                self.session.eof(now);
+            }
+            Happened::Data(Ok(count)) if count > 0 => {
+                self.late_bytes += count;
+                self.session.feed_data(now, self.read_data.split().freeze());
+            }
+            Happened::Data(_) => self.close_data(),
+            Happened::Written(Ok(count)) => self.out.advance(count),
+            // The driver does not read any more. What it still says, and its end of file, tell the rest.
+            Happened::Written(Err(_)) => {
+                self.stdin = None;
+                self.out.clear();
+            }
+            Happened::Overdue | Happened::Nothing => {}
+        }
+    }
+
+    /// Believes the deadlines that have passed: what the driver had written is read. Whether the caller's is one of them.
+    fn expire(&mut self, until: Option<Instant>) -> bool {
+        self.late_bytes = 0;
+        let now = self.clock.now();
+        self.session.handle_timeout(now);
+        until.is_some_and(|until| until <= now)
     }
 
     fn collect_output(&mut self) {
@@ -182,3 +243,6 @@ async fn feed(inputs: &mut BTreeMap<InstanceId, InputFeed>) {
     })
     .await;
 }
+
+#[cfg(all(test, unix))]
+mod tests;

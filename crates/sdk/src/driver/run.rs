@@ -21,9 +21,11 @@ pub struct Invoke {
     pub operation: Box<str>,
     /// The exact input, at most [`MAX_INPUT_BYTES`](super::MAX_INPUT_BYTES).
     pub input: Vec<u8>,
-    /// How long the invocation may take before Core cancels it.
+    /// How long the invocation may take before Core cancels it. As with every deadline of a driver, only the time counts in
+    /// which Core attends to it, not what the application does with what came.
     pub deadline: Duration,
-    /// How long the driver may take to end once it was cancelled, before it is killed.
+    /// How long the driver may take to end once it was cancelled, before it is killed; of an invocation that is completed at
+    /// its deadline, how long its streams may still come in.
     pub cancel_grace: Duration,
 }
 

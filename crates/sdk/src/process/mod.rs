@@ -64,4 +64,6 @@ pub use program::{Program, ProgramError};
 pub use sandbox::{Exceeded, Network, Paths, ResourceLimits, Sandbox};
 pub use signal::Signal;
 pub use stderr::{Captured, STDERR_HEAD_BYTES, STDERR_TAIL_BYTES, StderrCapture};
+#[cfg(all(test, unix))]
+pub(crate) use streams::of_pipes;
 pub use streams::{ChildStderr, ChildStdin, ChildStdout};

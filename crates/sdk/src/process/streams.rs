@@ -74,6 +74,19 @@ pub struct ChildStdout(os::Receiver);
 #[derive(Debug)]
 pub struct ChildStderr(os::Receiver);
 
+#[cfg(all(test, unix))]
+pub(crate) mod of_pipes {
+    use super::{ChildStdin, ChildStdout, os};
+
+    pub(crate) fn stdin(pipe: os::Sender) -> ChildStdin {
+        ChildStdin(Some(pipe))
+    }
+
+    pub(crate) fn stdout(pipe: os::Receiver) -> ChildStdout {
+        ChildStdout(pipe)
+    }
+}
+
 impl AsyncWrite for ChildStdin {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.open()?.poll_write(cx, buf)

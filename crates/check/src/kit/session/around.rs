@@ -1,6 +1,6 @@
 //! The way around Core: bytes as they are, requests that Core would not make, and the secrets that must not come back.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use pintle_sdk::driver::{CoreEvent, Id};
@@ -30,7 +30,7 @@ impl Session<'_> {
 
     /// Waits until everything was written, or the driver has closed its input.
     pub(in crate::kit) async fn written(&mut self) -> Step<()> {
-        let until = Instant::now() + self.rig.request.answer;
+        let until = self.clock.now() + self.rig.request.answer;
         while !self.out.is_empty() {
             if !self.turn(until).await? {
                 return Err(Stop::breaks(id::ANSWERS, "driver does not read its standard input"));
@@ -70,7 +70,7 @@ impl Session<'_> {
 
     /// Waits for the answer to an expected id.
     pub(in crate::kit) async fn answer(&mut self, id: &Id, what: &str) -> Step<Answer> {
-        let until = Instant::now() + self.rig.request.answer;
+        let until = self.clock.now() + self.rig.request.answer;
         loop {
             if let Some(at) = self.answers.iter().position(|(found, _)| found == id) {
                 return match self.answers.remove(at) {
@@ -140,7 +140,7 @@ impl Session<'_> {
     /// Stops taking what the driver writes, for as long as it takes it to notice.
     pub(in crate::kit) async fn pause_reading(&mut self, pause: Duration) -> Step<()> {
         self.reading = false;
-        let until = Instant::now() + pause;
+        let until = self.clock.now() + pause;
         while self.turn(until).await? {}
         self.reading = true;
         Ok(())

@@ -17,6 +17,12 @@ macro_rules! both_ends {
                 (self.core.out.call_bytes(), self.core.out.pending_bytes())
             }
 
+            /// Bytes that wait to be written, if all of them are notifications that the application has sent: nobody waits
+            /// for those, so that they may leave together with the next.
+            pub fn unawaited_bytes(&self) -> Option<usize> {
+                self.core.out.unawaited_bytes()
+            }
+
             #[doc = concat!("True once [`", $closed, "`](super::", $closed, ") was raised.")]
             pub fn is_closed(&self) -> bool {
                 self.core.phase == Phase::Closed

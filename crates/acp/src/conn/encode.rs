@@ -296,11 +296,14 @@ pub(crate) struct Outgoing {
     pending_bytes: usize,
     /// Bytes of calls among them, from above: after a partial write the rest counts as calls first.
     call_bytes: usize,
+    /// Among the frames that nobody has taken yet is one that somebody waits for.
+    is_awaited: bool,
     frames: u64,
 }
 
 impl Outgoing {
     pub(crate) fn request(&mut self, id: i64, call: &Call) {
+        self.is_awaited = true;
         self.call_bytes += self.push(&Prefix::Own(id), &call.body);
     }
 
@@ -308,12 +311,14 @@ impl Outgoing {
         self.call_bytes += self.push(&Prefix::Bare, &call.body);
     }
 
-    /// A notification of the connection's own, for which nobody waits.
+    /// A notification of the connection's own: no sender waits for room for it.
     pub(crate) fn own_notification(&mut self, call: &Call) {
+        self.is_awaited = true;
         self.push(&Prefix::Bare, &call.body);
     }
 
     pub(crate) fn reply(&mut self, id: Option<&PeerId>, reply: &Reply) {
+        self.is_awaited = true;
         self.push(&Prefix::Peers(id), &reply.body);
     }
 
@@ -351,7 +356,11 @@ impl Outgoing {
         if self.chunks.is_empty() {
             self.close_tail();
         }
-        self.chunks.pop_front()
+        let chunk = self.chunks.pop_front();
+        if self.chunks.is_empty() && self.tail.is_empty() {
+            self.is_awaited = false;
+        }
+        chunk
     }
 
     pub(crate) fn written(&mut self, bytes: usize) {
@@ -365,6 +374,10 @@ impl Outgoing {
 
     pub(crate) fn reply_bytes(&self) -> usize {
         self.pending_bytes - self.call_bytes
+    }
+
+    pub(crate) fn unawaited_bytes(&self) -> Option<usize> {
+        (!self.is_awaited).then_some(self.pending_bytes)
     }
 
     pub(crate) fn pending_bytes(&self) -> usize {

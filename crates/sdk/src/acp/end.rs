@@ -98,6 +98,11 @@ impl End {
         either!(self, end => end.backlog_bytes().1 == 0)
     }
 
+    /// Bytes that wait to be written, if nobody waits for any of them: notifications alone.
+    pub(crate) fn unawaited_bytes(&self) -> Option<usize> {
+        either!(self, end => end.unawaited_bytes())
+    }
+
     pub(crate) fn peer_offers(&self, method: &str) -> bool {
         either!(self, end => end.peer_offers(method))
     }

@@ -82,6 +82,8 @@ pub(crate) struct Lanes {
     service: Arc<dyn Service>,
     connection: Arc<Lane>,
     sessions: HashMap<Arc<str>, Arc<Lane>>,
+    /// With so many of them, those on which nothing happens are given up before there is one more.
+    most_lanes: usize,
     /// Work that came one after the other for the same lane, and is not in it yet.
     batch: Option<Batch>,
     /// An empty queue that has been used: its room is used again.
@@ -115,6 +117,7 @@ impl Lanes {
             service,
             connection: Arc::default(),
             sessions: HashMap::new(),
+            most_lanes: IDLE_LANES,
             batch: None,
             spare: VecDeque::new(),
             waiting: Vec::new(),
@@ -144,8 +147,10 @@ impl Lanes {
         if let Some(lane) = self.sessions.get(session) {
             return lane.clone();
         }
-        if self.sessions.len() >= IDLE_LANES {
+        if self.sessions.len() >= self.most_lanes {
             self.sessions.retain(|_, lane| !lane.is_idle());
+            // Where many are in use they are not looked through again for each that comes.
+            self.most_lanes = (2 * self.sessions.len()).max(IDLE_LANES);
         }
         self.sessions.entry(session.clone()).or_default().clone()
     }

@@ -25,6 +25,7 @@ mod end;
 pub mod host;
 mod lane;
 mod link;
+mod pace;
 mod run;
 mod serve;
 mod service;

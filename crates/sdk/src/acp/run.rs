@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use super::end::Event;
 use super::host::ToolKinds;
 use super::lane::{Lanes, Work};
 use super::link::{INBOX_BYTES, INBOX_HARD_BYTES, Link, State, Waiter, now};
+use super::pace::Pace;
 use super::service::Service;
 use super::stream::Sink;
 use super::turn::TurnControl;
@@ -48,6 +49,9 @@ pub(crate) struct Run {
     buffer: Box<[u8]>,
     writing: VecDeque<Bytes>,
     must_flush: bool,
+    pace: Pace,
+    /// Others may have run since the pace was last asked.
+    is_new_look: bool,
     output: Outgoing,
     input_ended: bool,
     sleep: Pin<Box<Sleep>>,
@@ -78,6 +82,8 @@ impl Run {
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             writing: VecDeque::new(),
             must_flush: false,
+            pace: Pace::default(),
+            is_new_look: false,
             output: Outgoing::Open,
             input_ended: false,
             sleep: Box::pin(tokio::time::sleep_until(tokio::time::Instant::now())),
@@ -117,6 +123,7 @@ impl Run {
                 Poll::Ready(Err(error)) => self.lost(error),
                 Poll::Ready(Ok(written)) => {
                     self.must_flush = true;
+                    self.pace.wrote(now());
                     self.advance(written);
                     self.link.wrote(written);
                 }
@@ -128,6 +135,12 @@ impl Run {
 
     fn take_output(&mut self) {
         let mut state = self.link.lock();
+        match state.end.unawaited_bytes().filter(|_| self.closed.is_none()) {
+            Some(0) => {}
+            Some(bytes) if self.pace.holds(now(), bytes, std::mem::take(&mut self.is_new_look)) => return,
+            Some(_) => {}
+            None => self.pace.release(),
+        }
         while self.writing.len() < WRITE_SLICES {
             match state.end.poll_output() {
                 Some(Output::Bytes(bytes)) => self.writing.push_back(bytes),
@@ -338,6 +351,7 @@ impl Future for Run {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
+        this.is_new_look = true;
         for _ in 0..ROUNDS {
             let state = this.link.attend();
             let (takes_input, deadline) = (this.takes_input(&state), state.end.poll_timeout());
@@ -354,6 +368,11 @@ impl Future for Run {
                     Some(error) if !is_disconnect(&error) => Err(error),
                     _ => Ok(why),
                 });
+            }
+            if !progress && this.pace.is_holding() {
+                // Still attending: what comes until then is seen.
+                look_again(cx);
+                return Poll::Pending;
             }
             if !progress && this.link.rest(cx.waker(), deadline) {
                 return Poll::Pending;
@@ -387,8 +406,124 @@ impl Drop for Run {
     }
 }
 
+/// Wakes this task when the runtime has let all others run that can, and has looked at its pipes and timers.
+fn look_again(cx: &mut Context<'_>) {
+    // It leaves the waker with the runtime at its first poll, and is of no use after that.
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
+}
+
 /// The peer went away: an end, not a fault.
 fn is_disconnect(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof, WriteZero};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof | WriteZero)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use pintle_acp::types::{
+        NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse, SessionId, SessionNotification,
+    };
+    use pintle_acp::{Config, Error};
+
+    use super::*;
+    use crate::acp::serve::agent_connection;
+    use crate::acp::{Agent, Client, ClientConnection, Ctx, Turn, connect};
+    use crate::transport::{Memory, TransportKind, memory};
+
+    const UPDATES: u64 = 2000;
+
+    /// Sends updates and lets others run after each; then ends, or waits to be cancelled.
+    struct Yielding;
+
+    impl Agent for Yielding {
+        async fn new_session(&self, _: NewSessionRequest, _: &Ctx) -> Result<NewSessionResponse, Error> {
+            Ok(NewSessionResponse::new("s1"))
+        }
+
+        async fn prompt(&self, request: PromptRequest, turn: &Turn) -> Result<PromptResponse, Error> {
+            for n in 0..UPDATES {
+                turn.agent_text(n.to_string()).await?;
+                tokio::task::yield_now().await;
+            }
+            if request.text() == "wait" {
+                turn.cancelled().await;
+            }
+            Ok(PromptResponse::end_turn())
+        }
+    }
+
+    struct Quiet;
+
+    impl Client for Quiet {}
+
+    /// Counts the writes.
+    struct Counted(Memory, Arc<AtomicU64>);
+
+    impl Transport for Counted {
+        fn kind(&self) -> TransportKind {
+            self.0.kind()
+        }
+
+        fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+            self.0.poll_read(cx, buf)
+        }
+
+        fn poll_write(&mut self, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+            let written = self.0.poll_write(cx, bufs);
+            self.1.fetch_add(u64::from(written.is_ready()), Ordering::Relaxed);
+            written
+        }
+
+        fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.0.poll_close(cx)
+        }
+    }
+
+    /// A client of a yielding agent with a session, and how often the agent wrote.
+    async fn opened() -> (ClientConnection, SessionId, Arc<AtomicU64>) {
+        let (ours, theirs) = memory();
+        let writes = Arc::new(AtomicU64::new(0));
+        let transport = Counted(theirs, writes.clone());
+        let (_, run) = agent_connection(Yielding, transport, Config::default()).await.expect("opens");
+        tokio::spawn(run);
+        let client = connect(Quiet, ours).expect("opens");
+        client.initialize().await.expect("a handshake");
+        let session = client.request(NewSessionRequest::new("/")).await.expect("a session").session_id;
+        (client, session, writes)
+    }
+
+    async fn seen(turn: &mut crate::acp::TurnStream, updates: u64) {
+        for n in 0..updates {
+            let SessionNotification { update, .. } = turn.next().await.expect("one more");
+            let update = serde_json::to_value(update).expect("JSON");
+            assert_eq!(update["content"]["text"], n.to_string());
+        }
+    }
+
+    /// A stream of updates takes few writes, however often the agent lets others run; all are there before the answer.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_of_updates_leaves_in_few_writes() {
+        let (client, session, writes) = opened().await;
+        let before = writes.load(Ordering::Relaxed);
+        let mut turn = client.prompt_stream(PromptRequest::new(&session, ["go".into()])).await.expect("sent");
+        seen(&mut turn, UPDATES).await;
+        assert!(turn.next().await.is_none());
+        turn.finish().await.expect("a good end");
+        let writes = writes.load(Ordering::Relaxed) - before;
+        assert!(writes < UPDATES / 10, "{writes} writes");
+    }
+
+    /// What is held of a stream leaves as soon as the agent waits, without any time passing.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_pauses_is_not_held() {
+        let (client, session, _) = opened().await;
+        let mut turn = client.prompt_stream(PromptRequest::new(&session, ["wait".into()])).await.expect("sent");
+        let start = tokio::time::Instant::now();
+        let all = tokio::time::timeout(Duration::from_secs(60), seen(&mut turn, UPDATES)).await;
+        assert!(all.is_ok() && start.elapsed().is_zero(), "held");
+        client.cancel(&session);
+        turn.finish().await.expect("a good end");
+    }
 }

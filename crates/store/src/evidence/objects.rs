@@ -28,6 +28,10 @@ pub const MAX_STREAMED_OBJECT_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 /// A longer object is hashed on a thread of its own.
 const HASHED_HERE_BYTES: u64 = 1024 * 1024;
 
+/// So much of a long object is on its way to the disk at a time, beside the writing of the next part: its sync at the end would
+/// take as long as everything before it.
+const WRITE_BACK_BYTES: u64 = 8 * 1024 * 1024;
+
 /// How much of an object is looked at at once when it is checked.
 const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -113,7 +117,7 @@ impl Objects {
         fsx::ensure_dir(fs, &dir)?;
         let path = atomic::temp_path(&dir.join("object"))?;
         let file = fsx::open(fs, &path, OpenHow::CreateNew { mode: fsx::FILE_MODE })?;
-        Ok(ObjectWriter { file, path, digest: Hashing::default(), bytes: 0 })
+        Ok(ObjectWriter { file, path, digest: Hashing::default(), bytes: 0, on_its_way: 0 })
     }
 
     /// Ends an object that came in pieces, and returns its digest. It is durable then.
@@ -121,7 +125,7 @@ impl Objects {
     /// # Errors
     /// [`EvidenceError`]; nothing is left under the object's name that is not the object.
     pub fn finish(&mut self, fs: &dyn Fs, writer: ObjectWriter) -> Result<Digest, EvidenceError> {
-        let ObjectWriter { mut file, path: temp, digest, bytes } = writer;
+        let ObjectWriter { mut file, path: temp, digest, bytes, .. } = writer;
         let digest = digest.finish();
         let placed = fsx::sync_all(file.as_mut(), &temp).map_err(EvidenceError::from).and_then(|()| {
             let path = self.path(&digest);
@@ -198,6 +202,8 @@ pub struct ObjectWriter {
     path: PathBuf,
     digest: Hashing,
     bytes: u64,
+    /// Bytes that the system was asked to begin to write.
+    on_its_way: u64,
 }
 
 impl ObjectWriter {
@@ -218,6 +224,10 @@ impl ObjectWriter {
         }
         self.digest.update(bytes);
         self.bytes = sum;
+        if sum - self.on_its_way >= WRITE_BACK_BYTES {
+            self.file.begin_write_back(self.on_its_way, sum - self.on_its_way);
+            self.on_its_way = sum;
+        }
         Ok(())
     }
 }
@@ -231,5 +241,78 @@ fn is_without_links(error: &FsError) -> bool {
             )
         }
         FsError::TooLarge { .. } | FsError::NotADirectory { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::{
+        fs::{LockKind, Metadata, Owner},
+        sanitise::Sanitiser,
+    };
+
+    /// A file that knows how long it is, and what was asked to be written.
+    #[derive(Debug, Default)]
+    struct Noting {
+        len_bytes: u64,
+        asked: Arc<Mutex<Vec<(u64, u64)>>>,
+    }
+
+    impl FsFile for Noting {
+        fn read_at(&self, _buf: &mut [u8], _offset: u64) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            self.len_bytes += buf.len() as u64;
+            Ok(buf.len())
+        }
+
+        fn sync_all(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync_data(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn begin_write_back(&mut self, offset: u64, len_bytes: u64) {
+            assert!(offset + len_bytes <= self.len_bytes, "it was written before");
+            self.asked.lock().expect("nobody panicked").push((offset, len_bytes));
+        }
+
+        fn set_len(&mut self, _len: u64) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn set_access(&mut self, _mode: u32, _owner: Option<Owner>) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn metadata(&self) -> io::Result<Metadata> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn try_lock(&self, _kind: LockKind) -> io::Result<bool> {
+            Ok(true)
+        }
+    }
+
+    #[test]
+    fn a_long_object_is_on_its_way_to_the_disk_while_it_is_written() {
+        let asked = Arc::default();
+        let file = Box::new(Noting { asked: Arc::clone(&asked), ..Noting::default() });
+        let mut writer =
+            ObjectWriter { file, path: PathBuf::new(), digest: Hashing::default(), bytes: 0, on_its_way: 0 };
+        let piece = Sanitiser::default().text(&[b'x'; 3 << 20], usize::MAX);
+        for _ in 0..20 {
+            writer.write(piece.clone()).expect("it is written");
+        }
+        let asked = asked.lock().expect("nobody panicked");
+        assert_eq!(asked.len(), 6, "{asked:?}");
+        assert!(asked.windows(2).all(|two| two[0].0 + two[0].1 == two[1].0), "each byte once, in order: {asked:?}");
     }
 }

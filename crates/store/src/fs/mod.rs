@@ -103,6 +103,10 @@ pub trait FsFile: fmt::Debug + Send {
     /// The operating system's.
     fn sync_data(&mut self) -> io::Result<()>;
 
+    /// Lets the system begin to write what is in this part of the file, so that a later sync has less to wait for. A hint: it
+    /// promises nothing, and does nothing where the system takes no such hint.
+    fn begin_write_back(&mut self, _offset: u64, _len_bytes: u64) {}
+
     /// Cuts the file, or extends it with zeros.
     ///
     /// # Errors

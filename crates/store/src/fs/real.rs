@@ -91,6 +91,10 @@ impl FsFile for RealFile {
         self.0.sync_data()
     }
 
+    fn begin_write_back(&mut self, offset: u64, len_bytes: u64) {
+        os::begin_write_back(&self.0, offset, len_bytes);
+    }
+
     fn set_len(&mut self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
     }
@@ -188,6 +192,18 @@ mod os {
     pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         file.read_at(buf, offset)
     }
+
+    /// The advice makes Linux begin to write the pages. It also lets go of those that are written, which are not many yet.
+    #[cfg(target_os = "linux")]
+    pub(super) fn begin_write_back(file: &File, offset: u64, len_bytes: u64) {
+        if let Some(len_bytes) = std::num::NonZeroU64::new(len_bytes) {
+            // A file system that does not know it writes at the sync, as ever.
+            let _ = rustix::fs::fadvise(file, offset, Some(len_bytes), rustix::fs::Advice::DontNeed);
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn begin_write_back(_file: &File, _offset: u64, _len_bytes: u64) {}
 
     pub(super) fn identity(meta: &fs::Metadata) -> (u32, u64, Option<FileId>, Option<Owner>) {
         let id = FileId { device: meta.dev(), inode: meta.ino() };
@@ -300,6 +316,8 @@ mod os {
     pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         file.seek_read(buf, offset)
     }
+
+    pub(super) fn begin_write_back(_file: &File, _offset: u64, _len_bytes: u64) {}
 
     pub(super) fn identity(meta: &fs::Metadata) -> (u32, u64, Option<FileId>, Option<Owner>) {
         let owner_reads = 0o400;

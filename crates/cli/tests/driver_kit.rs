@@ -2,9 +2,12 @@
 
 #![cfg(target_os = "linux")]
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
+use pintle_testkit::deaths::Watched;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
@@ -71,13 +74,13 @@ fn wrong_usage_is_told_from_a_driver_that_does_not_start() {
     }
 }
 
-fn scenario(directory: &Path) -> std::path::PathBuf {
+fn scenario(directory: &Path, prompt: &str) -> std::path::PathBuf {
     let input = json!({
         "schema": "pintle.input.v1",
         "scenario": {
             "schema": "pintle.scenario.v1", "id": "by-hand", "protocol_version": 1, "client_capabilities": {},
             "callbacks": {},
-            "steps": [{"do": "initialize"}, {"do": "new_session"}, {"do": "prompt", "as": "turn", "text": "echo by hand"}],
+            "steps": [{"do": "initialize"}, {"do": "new_session"}, {"do": "prompt", "as": "turn", "text": prompt}],
         },
         "agent": {"argv": [PINTLE, "mock", "agent"], "cwd": directory, "env": {}, "session_cwd": directory},
         "timeouts_ms": {"start": 60_000, "request": 60_000, "prompt": 60_000},
@@ -91,7 +94,7 @@ fn scenario(directory: &Path) -> std::path::PathBuf {
 #[test]
 fn one_operation_is_run_and_its_observations_are_printed() {
     let directory = tempfile::tempdir().expect("a scratch directory");
-    let input = scenario(directory.path());
+    let input = scenario(directory.path(), "echo by hand");
     let driver = format!("{PINTLE} driver acp");
     let input = input.to_str().expect("UTF-8");
     let output =
@@ -117,4 +120,71 @@ fn an_operation_that_the_driver_does_not_have_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{line}");
     let error: Value = serde_json::from_str(line.lines().next().expect("an error")).expect("one JSON line");
     assert_eq!(error["error"]["class"], "capability_mismatch");
+}
+
+fn spawn(args: &[&str], scratch: &Path) -> Child {
+    let mut command = Command::new(PINTLE);
+    command.arg("driver").args(args).env("TMPDIR", scratch).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("it starts")
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a pid");
+    kill_process(pid, signal).expect("the signal is sent");
+}
+
+fn is_empty(directory: &Path) -> bool {
+    std::fs::read_dir(directory).expect("a directory").next().is_none()
+}
+
+/// A user who has seen enough: the driver is cancelled and says its last, nothing is left.
+#[test]
+fn a_signal_cancels_the_operation_and_leaves_nothing() {
+    for stop in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (directory, scratch) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("another"));
+        let input = scenario(directory.path(), "wait_for_cancel");
+        let driver = format!("{PINTLE} driver acp");
+        let input = input.to_str().expect("UTF-8");
+        let args = ["run", "--driver", &driver, "--operation", "acp.scenario.v1", "--input", input, "--approve", "all"];
+        let mut child = spawn(&[&args[..], &["--cancel-timeout", "60"]].concat(), scratch.path());
+        let rows = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let mut last = Value::Null;
+        for row in rows {
+            last = serde_json::from_str(&row.expect("a row")).expect("a row is JSON");
+            if last["payload"]["text"].as_str().is_some_and(|text| text.contains("session/prompt")) {
+                signal(&child, stop);
+            }
+        }
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(last["completed"]["status"], "cancelled", "{stop:?}: {last}");
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(is_empty(scratch.path()), "{stop:?}");
+    }
+}
+
+/// Inv-6, for the kit: stopped or killed, it leaves no driver; stopped, no directory, and killed, none that stays.
+#[test]
+fn a_stopped_kit_leaves_no_driver() {
+    let (directory, scratch) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("another"));
+    let fifo = directory.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a FIFO");
+    let script = "trap '' TERM; echo $$ > \"$0\"; while :; do sleep 1000; done";
+    let fifo_text = fifo.to_str().expect("UTF-8");
+    for stop in [Signal::INT, Signal::KILL] {
+        let child = spawn(&["check", "--timeout", "600", "--", "/bin/sh", "-c", script, fifo_text], scratch.path());
+        let mut pid = String::new();
+        std::fs::File::open(&fifo).expect("the FIFO").read_to_string(&mut pid).expect("a pid");
+        let driver = Watched::new(pid.trim().parse().expect("a pid"));
+        signal(&child, stop);
+        let output = child.wait_with_output().expect("it ends");
+        assert!(driver.ends_within(std::time::Duration::from_secs(60)), "{stop:?}");
+        if stop == Signal::INT {
+            let line = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(3), "{line}");
+            assert!(line.contains("it was interrupted"), "{line}");
+        }
+        let other = spawn(&["check", "--case", "DRV-HELLO-001", "--", "/bin/true"], scratch.path());
+        other.wait_with_output().expect("it ends");
+        assert!(is_empty(scratch.path()), "{stop:?}");
+    }
 }

@@ -9,5 +9,6 @@ pub(crate) mod json;
 pub(crate) mod manual;
 pub(crate) mod mock;
 pub(crate) mod prompt;
+pub(crate) mod stop;
 pub(crate) mod task;
 pub(crate) mod trace;

@@ -17,6 +17,7 @@ use pintle_store::{RealFs, fsx};
 
 use super::command::DriverLine;
 use crate::commands::check::{FailOnArg, Format, current_dir, scratch, seconds, terminal_width, this_program};
+use crate::commands::stop;
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -74,13 +75,17 @@ pub(super) fn run(args: &Args) -> Result<Exit, CommandError> {
     }
     let scratch = scratch()?;
     let request = request(args, scratch.path())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::caused(Exit::Inconclusive, "runtime", &error))?;
+    let (runtime, stop) = stop::runtime()?;
     let mut line = ProgressLine { enabled: std::io::stderr().is_terminal(), shown: false };
-    let report = runtime.block_on(check_driver(request, args.fail_on.into(), |step| line.show(step)));
+    let report = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = stop.cancel.cancelled() => None,
+            report = check_driver(request, args.fail_on.into(), |step| line.show(step)) => Some(report),
+        }
+    });
     line.clear();
+    let report = report.ok_or_else(|| stop::interrupted(Exit::Inconclusive, "check the driver"))?;
     let report = report.map_err(|error| refused(&error))?;
     print(args, &report)?;
     Ok(match report.verdict.as_str() {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::command::DriverLine;
 use crate::commands::check::{current_dir, now_ms, scratch, seconds, this_program};
+use crate::commands::stop::{self, Stop};
 use crate::error::{CommandError, chain};
 use crate::exit::Exit;
 
@@ -68,11 +69,18 @@ pub(super) fn run(args: &Args) -> Result<Exit, CommandError> {
         })?;
         launch.session.expected_artifact = Some(digest);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::caused(Exit::Inconclusive, "runtime", &error))?;
-    runtime.block_on(carry_out(args, launch, input))
+    let (runtime, stop) = stop::runtime()?;
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = stop.kill.cancelled() => Err(interrupted()),
+            done = carry_out(args, launch, input, &stop) => done,
+        }
+    })
+}
+
+fn interrupted() -> CommandError {
+    stop::interrupted(Exit::Failed, "carry out the operation")
 }
 
 /// What a driver may have without being asked about: nothing of this machine is opened by it.
@@ -115,19 +123,26 @@ fn input(args: &Args) -> Result<Vec<u8>, CommandError> {
             }
             Ok(bytes)
         }
-        Some(path) => {
-            fsx::read_bounded(&RealFs, path, max).map_err(|error| CommandError::caused(Exit::Usage, "input", &error))
-        }
+        Some(path) => fsx::read_bounded(&RealFs, path, max).map_err(|error| {
+            let refused = CommandError::caused(Exit::Usage, "input", &error);
+            let is_pipe = std::fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+            if is_pipe { refused.hint("`--input -` reads standard input, whatever it is") } else { refused }
+        }),
     }
 }
 
-async fn carry_out(args: &Args, launch: DriverLaunch, input: Vec<u8>) -> Result<Exit, CommandError> {
-    let mut core = Core::start(launch).await.map_err(|failed| {
+async fn carry_out(args: &Args, launch: DriverLaunch, input: Vec<u8>, stop: &Stop) -> Result<Exit, CommandError> {
+    let started = tokio::select! {
+        biased;
+        () = stop.cancel.cancelled() => return Err(interrupted()),
+        started = Core::start(launch) => started,
+    };
+    let mut core = started.map_err(|failed| {
         let exit = if failed.error.is_drivers() { Exit::Inconclusive } else { Exit::NotStarted };
         with_stderr(told(exit, &failed.error), failed.ended.as_deref())
     })?;
     let mut out = Rows(BufWriter::new(io::stdout().lock()));
-    let ran = observe(args, &mut core, input, &mut out).await;
+    let ran = observe(args, &mut core, input, &mut out, stop).await;
     match ran {
         Ok(Some(completed)) => {
             let ended = core.shutdown().await;
@@ -149,6 +164,10 @@ async fn carry_out(args: &Args, launch: DriverLaunch, input: Vec<u8>) -> Result<
             let exit = if refused { Exit::Failed } else { Exit::Inconclusive };
             Err(with_stderr(told(exit, &error), Some(&ended)))
         }
+        Err(Failure::Interrupted) => {
+            core.kill().await;
+            Err(interrupted())
+        }
         Err(Failure::Id) => {
             Err(CommandError::new(Exit::Inconclusive, "id", "make an id: the system gave no randomness"))
         }
@@ -158,6 +177,8 @@ async fn carry_out(args: &Args, launch: DriverLaunch, input: Vec<u8>) -> Result<
 enum Failure {
     Core(CoreError),
     Output(io::Error),
+    /// The driver cannot cancel.
+    Interrupted,
     Id,
 }
 
@@ -166,6 +187,7 @@ async fn observe(
     core: &mut Core,
     input: Vec<u8>,
     out: &mut Rows,
+    stop: &Stop,
 ) -> Result<Option<CompletedParams>, Failure> {
     let requested = core.driver().map(|hello| hello.requested_permissions.clone()).unwrap_or_default();
     let all = args.approve.iter().any(|name| name == "all");
@@ -182,10 +204,23 @@ async fn observe(
         cancel_grace: Duration::from_millis(args.cancel_timeout),
     };
     let mut run = core.invoke(invoke).map_err(Failure::Core)?;
-    while let Some(observed) = run.next().await.map_err(Failure::Core)? {
-        out.row(&row(&observed)).map_err(Failure::Output)?;
+    let cancel_grace = Duration::from_millis(args.cancel_timeout);
+    let mut asked = false;
+    loop {
+        let observed = tokio::select! {
+            biased;
+            () = stop.cancel.cancelled(), if !asked => {
+                asked = true;
+                run.cancel("interrupted", cancel_grace).map_err(|_| Failure::Interrupted)?;
+                continue;
+            }
+            observed = run.next() => observed.map_err(Failure::Core)?,
+        };
+        match observed {
+            Some(observed) => out.row(&row(&observed)).map_err(Failure::Output)?,
+            None => return Ok(run.completed().cloned()),
+        }
     }
-    Ok(run.completed().cloned())
 }
 
 /// One observation, or a piece of a companion stream.

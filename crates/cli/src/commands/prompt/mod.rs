@@ -14,8 +14,9 @@ use pintle_sdk::acp::permission::Approve;
 use pintle_sdk::acp::types::SessionId;
 use pintle_sdk::process::{Environment, Program, Shim};
 
-use self::turn::{Order, Stop};
-use super::check::{Signals, environment, seconds, session_directory, this_program};
+use self::turn::Order;
+use super::check::{environment, seconds, session_directory, this_program};
+use super::stop::Stop;
 use crate::config;
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -24,8 +25,6 @@ use crate::exit::Exit;
 const START_LIMIT_MS: u64 = 10_000;
 /// The longest prompt from standard input, in bytes.
 const MAX_PROMPT_BYTES: u64 = 16 * 1024 * 1024;
-/// How long the program may take to end when it was told twice.
-const LAST_GRACE: Duration = Duration::from_secs(5);
 
 /// What `pintle prompt` is told.
 #[derive(Debug, Args)]
@@ -95,8 +94,8 @@ pub(crate) fn run(args: &PromptArgs) -> Result<Exit, CommandError> {
         .build()
         .map_err(|e| CommandError::caused(Exit::Failed, "runtime", &e))?;
     let stop = Stop::default();
-    // Apart from the turn, which may be stuck in a reader of our output that does not read.
-    runtime.spawn(watch_signals(stop.clone()));
+    // The first signal cancels the turn, the second kills the agent.
+    runtime.spawn(stop.clone().watch());
     let done = runtime.block_on(turn::run(order, stop));
     // A file on a drive that does not answer must not hold up the end.
     runtime.shutdown_background();
@@ -179,21 +178,4 @@ fn prompt_text(given: &str) -> Result<String, CommandError> {
         given.to_owned()
     };
     if text.trim().is_empty() { Err(CommandError::usage("prompt the agent: the prompt is empty")) } else { Ok(text) }
-}
-
-/// The first signal cancels the turn, the second kills the agent.
-async fn watch_signals(stop: Stop) {
-    let Some(mut signals) = Signals::new() else { return };
-    signals.next().await;
-    stop.cancel.cancel();
-    signals.next().await;
-    stop.kill.cancel();
-    tokio::time::sleep(LAST_GRACE).await;
-    give_up()
-}
-
-/// The agent's keeper kills it and all that it started when this process is gone.
-#[expect(clippy::exit, reason = "the thread that should return from main is stuck in a write that nobody reads")]
-fn give_up() {
-    std::process::exit(i32::from(Exit::Failed as u8));
 }

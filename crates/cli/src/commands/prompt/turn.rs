@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::show::{Answered, Human, lines};
 use super::text;
+use crate::commands::stop::{self, Stop};
 use crate::error::{CommandError, chain};
 use crate::exit::Exit;
 
@@ -49,13 +50,6 @@ pub(super) struct Order {
     pub(super) args: Vec<OsString>,
     pub(super) env: Environment,
     pub(super) shim: Shim,
-}
-
-/// How a user stops a turn: the first time asks, the second does not.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Stop {
-    pub(super) cancel: CancellationToken,
-    pub(super) kill: CancellationToken,
 }
 
 /// Runs the turn. Whatever comes of it, the agent and everything that it started are gone when this returns.
@@ -318,7 +312,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 fn interrupted() -> CommandError {
-    CommandError::new(Exit::Failed, "interrupted", "finish the turn: it was interrupted")
+    stop::interrupted(Exit::Failed, "finish the turn")
 }
 
 fn not_started(error: &RequestError) -> CommandError {

@@ -1,14 +1,13 @@
 //! Checks an expression when a pack is loaded: bounds, syntax, references, types.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use super::bounds::{MAX_COMPREHENSION_DEPTH, check_bounds, line_of};
 use super::error::{ExpressionError, Problem};
 use super::evaluate::Want;
+use super::parse::{parse_quickly, parse_with_places};
 use super::types::{ENTRY, STEP, Ty, VARIABLES};
 use ::cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
-use ::cel::{Env, Program};
 
 /// What an expression may refer to beside the variables that are always there.
 #[derive(Clone, Debug, Default)]
@@ -23,9 +22,24 @@ pub struct Scope {
 /// [`ExpressionError`] with the line inside the expression.
 pub fn check(source: &str, want: Want, scope: &Scope) -> Result<(), ExpressionError> {
     check_bounds(source)?;
-    let program = parse(source)?;
-    let mut checker = Checker { source, info: program.source_info(), scope, locals: Vec::new(), comprehensions: 0 };
-    let root = program.expression();
+    if let Some(expression) = parse_quickly(source)
+        && check_expression(&expression, source, &SourceInfo::default(), want, scope).is_ok()
+    {
+        return Ok(());
+    }
+    // What is wrong, and in which line, the other parser tells.
+    let program = parse_with_places(source)?;
+    check_expression(program.expression(), source, program.source_info(), want, scope)
+}
+
+fn check_expression(
+    root: &IdedExpr,
+    source: &str,
+    info: &SourceInfo,
+    want: Want,
+    scope: &Scope,
+) -> Result<(), ExpressionError> {
+    let mut checker = Checker { source, info, scope, locals: Vec::new(), comprehensions: 0 };
     let ty = checker.infer(root)?;
     let fits = match (want, &ty) {
         (_, Ty::Dyn) | (Want::Bool, Ty::Bool) | (Want::Text, _) => true,
@@ -52,28 +66,6 @@ pub fn check(source: &str, want: Want, scope: &Scope) -> Result<(), ExpressionEr
             found: ty.name(),
         },
     ))
-}
-
-/// CEL's own functions and macros; built at the first use, since it is not free.
-static ENV: LazyLock<Env> = LazyLock::new(Env::stdlib);
-
-pub(super) fn parse(source: &str) -> Result<Program, ExpressionError> {
-    ENV.compile(source).map_err(|errors| {
-        errors.errors.first().map_or_else(
-            || ExpressionError::new(0, Problem::Syntax("not an expression".to_owned())),
-            |error| {
-                let line = usize::try_from(error.pos.0).unwrap_or(1).saturating_sub(1);
-                ExpressionError::new(line, Problem::Syntax(one_line(&error.msg)))
-            },
-        )
-    })
-}
-
-/// The parser's message on one line and without its list of every token it would have liked.
-fn one_line(message: &str) -> String {
-    let message = message.lines().next().unwrap_or_default();
-    let message = message.strip_prefix("Syntax error: ").unwrap_or(message);
-    message.split_once(" expecting {").map_or(message, |(head, _)| head).to_owned()
 }
 
 pub(super) struct Checker<'a> {

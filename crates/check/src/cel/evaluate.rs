@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::cel::{Context, Env, ExecutionError, Program, Value};
+use ::cel::common::ast::IdedExpr;
+use ::cel::{Context, Env, ExecutionError, Value};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::check::parse;
 use super::functions;
+use super::parse::parse;
 use super::value;
 use crate::trace::Trace;
 
@@ -16,7 +17,7 @@ use crate::trace::Trace;
 pub const MAX_TEXT_BYTES: usize = 1024;
 
 /// Most parsed expressions that are kept: the requirements of every scenario are asked again for each trace.
-const MAX_PROGRAMS: usize = 2048;
+const MAX_EXPRESSIONS: usize = 2048;
 
 /// What an expression must give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +89,7 @@ pub trait Evaluator {
 pub struct InProcess {
     env: Arc<Env>,
     context: Option<Context<'static, 'static>>,
-    programs: HashMap<String, Program>,
+    expressions: HashMap<String, IdedExpr>,
 }
 
 impl std::fmt::Debug for InProcess {
@@ -99,7 +100,7 @@ impl std::fmt::Debug for InProcess {
 
 impl Default for InProcess {
     fn default() -> Self {
-        Self { env: Arc::new(Env::stdlib()), context: None, programs: HashMap::new() }
+        Self { env: Arc::new(Env::stdlib()), context: None, expressions: HashMap::new() }
     }
 }
 
@@ -119,17 +120,17 @@ impl Evaluator for InProcess {
         let Some(context) = &self.context else {
             return Err(EvalError::Unavailable("no trace is loaded".to_owned()));
         };
-        if !self.programs.contains_key(expression) {
-            let program = parse(expression).map_err(|error| EvalError::Runtime(error.to_string()))?;
-            if self.programs.len() >= MAX_PROGRAMS {
-                self.programs.clear();
+        if !self.expressions.contains_key(expression) {
+            let parsed = parse(expression).map_err(|error| EvalError::Runtime(error.to_string()))?;
+            if self.expressions.len() >= MAX_EXPRESSIONS {
+                self.expressions.clear();
             }
-            self.programs.insert(expression.to_owned(), program);
+            self.expressions.insert(expression.to_owned(), parsed);
         }
-        let Some(program) = self.programs.get(expression) else {
+        let Some(parsed) = self.expressions.get(expression) else {
             return Err(EvalError::Crashed);
         };
-        let value = program.execute(context).map_err(|error| EvalError::Runtime(describe(&error)))?;
+        let value = Value::resolve(parsed, context).map_err(|error| EvalError::Runtime(describe(&error)))?;
         answer(&value, want)
     }
 }

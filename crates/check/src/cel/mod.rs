@@ -11,6 +11,7 @@ mod check;
 mod error;
 mod evaluate;
 mod functions;
+mod parse;
 mod types;
 mod value;
 mod worker;

@@ -102,7 +102,7 @@ pub(crate) struct Judging {
     /// What makes an agent nonconformant: a failed must, or also a should that is not met.
     #[arg(long, value_enum, default_value_t = FailOnArg::Must)]
     fail_on: FailOnArg,
-    /// An earlier JSON report: only what is worse than there fails.
+    /// An earlier JSON report, of --format json or `report.json` of --out: only what is worse than there fails.
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// What standard output gets: a table, or one JSON object.

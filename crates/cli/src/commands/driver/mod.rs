@@ -25,13 +25,14 @@ pub(crate) enum DriverCommand {
     Explain(explain::Args),
     /// Start a driver, let it carry out one operation, and print what it observes as NDJSON.
     ///
-    /// Exit code: 0 the invocation completed, 1 it ended as errored or cancelled or was refused, 2 wrong usage, 3 the
-    /// driver broke the protocol, hung or died, 5 it did not start.
+    /// Exit code: 0 the invocation completed, 1 it ended as errored or cancelled or was refused, 2 wrong usage or no
+    /// such program, 3 the driver broke the protocol, hung or died, 5 it did not start.
     #[cfg(unix)]
     Run(Box<run::Args>),
     /// Check whether a driver keeps to Driver RPC v1, with good frames and bad ones.
     ///
-    /// Exit code: 0 conformant, 1 a requirement failed, 2 wrong usage, 3 inconclusive, 5 the driver did not start.
+    /// Exit code: 0 conformant, 1 a requirement failed, 2 wrong usage or no such program, 3 inconclusive, 5 the driver
+    /// did not start.
     #[cfg(unix)]
     Check(Box<kit::Args>),
     /// Be the driver that carries out ACP scenarios: `pintle check` starts it and speaks Driver RPC on its streams.

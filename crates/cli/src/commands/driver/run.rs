@@ -32,7 +32,7 @@ pub(crate) struct Args {
     input: Option<PathBuf>,
     /// Approve this permission too, if the driver asks for it; `all` for every one. Repeatable. Without it, those are
     /// approved that open nothing of this machine: temporary-home, temporary-git-repo, ephemeral-input, bounded-stderr,
-    /// companion-stream.
+    /// companion-stream. `pintle driver acp` needs target-exec and target-environment as well.
     #[arg(long, value_name = "NAME")]
     approve: Vec<String>,
     /// A path that the driver may read and run, beside the system's and its own program: the other files that it is made

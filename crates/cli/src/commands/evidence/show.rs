@@ -33,7 +33,7 @@ pub(crate) struct ShowArgs {
     /// Only this scenario. Repeatable.
     #[arg(long = "scenario", value_name = "ID")]
     scenarios: Vec<String>,
-    /// The journal itself: every record, one JSON object per line.
+    /// The records of the journal, one JSON object per line, without the digests that chain them.
     #[arg(long, conflicts_with_all = ["requirements", "scenarios"])]
     records: bool,
     #[command(flatten)]

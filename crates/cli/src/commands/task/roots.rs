@@ -97,7 +97,7 @@ pub(super) fn meant_session(place: &Where, named: Option<&str>) -> Result<(PathB
     let in_this_directory = |(_, one): &(PathBuf, Listed)| here.is_some() && one.meta.cwd.as_deref() == here;
     sessions(place)?.into_iter().find(in_this_directory).map(|(root, one)| (root, one.session)).ok_or_else(|| {
         failed("no_session", "find a session: none is named, and none was used in this directory")
-            .hint("name one with --session ID; `pintle task list --all` shows them")
+            .hint("name one, with --session ID or behind show and history; `pintle task list --all` shows them")
     })
 }
 

@@ -89,7 +89,8 @@ struct Consent {
     /// Do not ask. Needed where standard input is not a terminal.
     #[arg(long, short)]
     yes: bool,
-    /// What to print on standard output: lines for people, or the receipt as one JSON object.
+    /// What to print on standard output: lines for people, or the receipt as one JSON object; default: for people on a
+    /// terminal.
     #[arg(long, value_parser = ["human", "json"])]
     format: Option<String>,
 }

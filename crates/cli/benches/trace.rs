@@ -1,5 +1,6 @@
 //! What `pintle trace` costs beside a bare relay of the same kind: a stream of updates out of an agent, and questions one
-//! after the other. Runs alternate; medians and their ratios are printed. Target: 1.5.
+//! after the other. Runs alternate; medians and their ratios are printed. Target: 1.5. How long the processes take to start is
+//! no part of it: each answers a first question, and is at rest before it is timed.
 //!
 //! `cargo bench -p pintle --bench trace [-- FILTER]`
 
@@ -18,9 +19,12 @@ const QUESTIONS: u64 = 5_000;
 /// Runs of each, of which the median counts.
 const RUNS: usize = 7;
 const TARGET: f64 = 1.5;
+/// How long everybody is at rest before a stream.
+const REST: Duration = Duration::from_millis(100);
 /// What a relay reads at a time.
 const READ_BYTES: usize = 64 * 1024;
 
+const ANSWER: &[u8] = b"yes\n";
 const UPDATE: &str = "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"0123456789abcdef0123456789abcdef\"}}}}\n";
 
 fn main() {
@@ -86,6 +90,9 @@ fn timed_stream(command: Command) -> Duration {
     let mut stdout = child.stdout.take().expect("piped");
     let expected = usize::try_from(UPDATES).expect("small") * UPDATE.len();
     let (mut chunk, mut total) = (vec![0; READ_BYTES], 0);
+    stdin.write_all(b"are you there?\n").expect("it reads");
+    stdout.read_exact(&mut [0; ANSWER.len()]).expect("it answers");
+    thread::sleep(REST);
     stdin.write_all(b"go\n").expect("it reads");
     let start = Instant::now();
     while total < expected {
@@ -121,11 +128,13 @@ fn timed_questions(command: Command) -> Duration {
     took
 }
 
-/// An agent that answers one line with many.
+/// An agent that answers one line, and the next with many.
 fn stream() {
     let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).expect("asked");
     let mut out = std::io::BufWriter::with_capacity(READ_BYTES / 2, std::io::stdout().lock());
+    std::io::stdin().lock().read_line(&mut line).expect("asked");
+    out.write_all(ANSWER).and_then(|()| out.flush()).expect("read");
+    std::io::stdin().lock().read_line(&mut line).expect("asked");
     for _ in 0..UPDATES {
         out.write_all(UPDATE.as_bytes()).expect("read");
     }

@@ -1,5 +1,7 @@
 //! `pintle trace`: what editor and agent really say to each other, recorded and looked at as it passes.
 
+#[cfg(unix)]
+mod blocks;
 mod lines;
 mod lint;
 mod queue;
@@ -78,6 +80,7 @@ mod agent {
     use pintle_store::RealFs;
     use pintle_store::sanitise::Sanitiser;
 
+    use super::blocks::Spare;
     use super::record::{Recorded, Rest, Sink, prune, record};
     use super::relay::{RelayError, Tap, relay};
     use super::row::{SCHEMA, Start};
@@ -117,8 +120,10 @@ mod agent {
             .build()
             .map_err(|e| CommandError::new(Exit::Failed, "runtime", format!("start the runtime: {e}")))?;
         let recording = Recording::start(args);
-        let queue = recording.as_ref().map(|recording| recording.queue.clone());
-        let relayed = runtime.block_on(relay(launch, Tap { queue, start: Instant::now() }));
+        let (queue, spare) =
+            recording.as_ref().map(|recording| (recording.queue.clone(), recording.spare.clone())).unzip();
+        let tap = Tap { queue, spare: spare.unwrap_or_default(), start: Instant::now() };
+        let relayed = runtime.block_on(relay(launch, tap));
         if let Some(recording) = recording {
             recording.finish();
         }
@@ -160,6 +165,8 @@ mod agent {
     /// The recorder on its thread.
     struct Recording {
         queue: Arc<Queue>,
+        /// Memory for the relay, which the recorder makes while nothing passes.
+        spare: Arc<Spare>,
         rest: mpsc::Receiver<Rest>,
         path: PathBuf,
     }
@@ -196,21 +203,23 @@ mod agent {
             let sanitiser = (!args.no_redact).then(|| Sanitiser::new(secrets()));
             let queue = Arc::new(Queue::default());
             let (sender, rest) = mpsc::sync_channel(1);
-            let reader = queue.clone();
+            let spare = Arc::new(Spare::default());
+            let (reader, filled) = (queue.clone(), spare.clone());
             let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
                 give_way();
+                filled.fill();
                 // Nobody waits for it any more where it took too long.
                 let _ = sender.send(record(&reader, sink, &start, sanitiser));
             });
             thread.inspect_err(|error| tell(error)).ok()?;
-            Some(Self { queue, rest, path })
+            Some(Self { queue, spare, rest, path })
         }
 
         /// Waits for the rest of it, not for ever, and tells what is missing.
         ///
         /// The rest is written on another thread: the recorder's own has given way for good, and now somebody waits for it.
         fn finish(self) {
-            let Self { queue, rest, path } = self;
+            let Self { queue, rest, path, .. } = self;
             let path = path.display();
             queue.close();
             let until = Instant::now() + FINISH_GRACE;

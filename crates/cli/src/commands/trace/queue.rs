@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pintle_sdk::process::Exit;
 
+use super::blocks::READY_BYTES;
 use super::row::Dir;
 
 /// Bytes that may wait to be recorded. A disk that is slower than the peers for longer than this lasts costs records, and
@@ -21,8 +22,9 @@ const GATHER: Duration = Duration::from_millis(20);
 const FLOOD_BYTES: usize = 256 * 1024;
 /// So many times the recorder waits for the end of a flood.
 const FLOOD_GATHERS: usize = 10;
-/// So much is looked at without waiting for more.
-const GATHER_BYTES: usize = QUEUE_BYTES / 2;
+/// So much is looked at without waiting for more. All that memory is kept ready for may gather: on a machine of two processors
+/// to look at a flood while it passes makes it take several times as long.
+const GATHER_BYTES: usize = READY_BYTES;
 /// What an item costs beside its bytes.
 const ITEM_BYTES: usize = 64;
 

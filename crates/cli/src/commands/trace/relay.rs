@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 use pintle_sdk::process::{Exit, Launch, Process, Signal, SpawnError};
 use pintle_sdk::transport::take_stdio;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::blocks::{Blocks, Spare};
 use super::queue::{Queue, What};
 use super::row::Dir;
 
 /// Read at a time.
 const READ_BYTES: usize = 64 * 1024;
-/// A buffer with less room than this is replaced.
-const LEAST_ROOM_BYTES: usize = 4 * 1024;
 /// Signals that wait to be passed on.
 const SIGNALS_HELD: usize = 16;
 
@@ -45,6 +44,8 @@ pub(super) enum RelayError {
 #[derive(Debug, Clone)]
 pub(super) struct Tap {
     pub(super) queue: Option<Arc<Queue>>,
+    /// What is read goes there.
+    pub(super) spare: Arc<Spare>,
     pub(super) start: Instant,
 }
 
@@ -95,17 +96,15 @@ pub(super) async fn relay(launch: Launch, tap: Tap) -> Result<Option<Exit>, Rela
 
 /// Passes one direction on until it ends, or nobody reads it: then its writer sees that too.
 async fn pump(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, dir: Dir, tap: Tap) {
-    let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    let mut blocks = Blocks::new(tap.spare.clone());
     loop {
-        if buffer.capacity() < LEAST_ROOM_BYTES {
-            buffer = BytesMut::with_capacity(READ_BYTES);
-        }
-        match from.read_buf(&mut buffer).await {
+        let block = blocks.with_room();
+        match from.read_buf(&mut block.limit(READ_BYTES)).await {
             Ok(1..) => {}
             // An error of a pipe is an end: there is nothing more to pass on.
             Ok(0) | Err(_) => break,
         }
-        let chunk = buffer.split().freeze();
+        let chunk = block.split().freeze();
         // Told before it is passed on, so that an answer is never recorded before its question.
         tap.bytes(dir, &chunk);
         if to.write_all(&chunk).await.is_err() {

@@ -74,6 +74,20 @@ fn wrong_usage_is_told_from_a_driver_that_does_not_start() {
     }
 }
 
+#[test]
+fn a_file_that_is_no_program_is_told_with_its_reason() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let junk = directory.path().join("junk");
+    std::fs::write(&junk, "no program").expect("it can be written");
+    std::fs::set_permissions(&junk, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let junk = junk.to_str().expect("UTF-8");
+    let output = pintle(&["check", "--", junk]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{stderr}");
+    assert!(stderr.contains("Exec format error"), "{stderr}");
+}
+
 fn scenario(directory: &Path, prompt: &str) -> std::path::PathBuf {
     let input = json!({
         "schema": "pintle.input.v1",

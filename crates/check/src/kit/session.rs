@@ -60,6 +60,12 @@ pub(super) struct Session<'a> {
     work: TempDir,
 }
 
+/// An error and the ones below it, as one fragment.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 /// What a turn has brought.
 enum Happened {
     Control(io::Result<usize>),
@@ -94,8 +100,8 @@ impl<'a> Session<'a> {
             Some(receiver)
         };
         let mut process = Process::spawn(launch).await.map_err(|error| match rig.hello {
-            None => Stop::NotStarted(error.to_string()),
-            Some(_) => Stop::Environment(format!("start the driver again: {error}")),
+            None => Stop::NotStarted(chain(&error)),
+            Some(_) => Stop::Environment(format!("start the driver again: {}", chain(&error))),
         })?;
         let config = CoreConfig {
             request_timeout: rig.request.answer,

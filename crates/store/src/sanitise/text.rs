@@ -9,39 +9,42 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::{Edit, Rule, Run, canary::Canaries, count_work, names};
 
-/// Beginnings of secrets. Each is looked at more closely where it is found.
-const STARTS: [(&str, Start); 31] = [
-    ("-----BEGIN ", Start::Pem),
-    ("bearer ", Start::Bearer),
-    ("Bearer ", Start::Bearer),
-    ("BEARER ", Start::Bearer),
-    ("eyJ", Start::Jwt),
-    ("://", Start::Url),
-    ("AKIA", Start::Aws),
-    ("ASIA", Start::Aws),
-    ("ghp_", Start::Token { min: 20 }),
-    ("gho_", Start::Token { min: 20 }),
-    ("ghu_", Start::Token { min: 20 }),
-    ("ghs_", Start::Token { min: 20 }),
-    ("ghr_", Start::Token { min: 20 }),
-    ("github_pat_", Start::Token { min: 20 }),
-    ("glpat-", Start::Token { min: 20 }),
-    ("sk-", Start::Token { min: 20 }),
-    ("sk_live_", Start::Token { min: 16 }),
-    ("sk_test_", Start::Token { min: 16 }),
-    ("rk_live_", Start::Token { min: 16 }),
-    ("xoxb-", Start::Token { min: 10 }),
-    ("xoxp-", Start::Token { min: 10 }),
-    ("xoxa-", Start::Token { min: 10 }),
-    ("xoxr-", Start::Token { min: 10 }),
-    ("xoxs-", Start::Token { min: 10 }),
-    ("AIza", Start::Token { min: 35 }),
-    ("npm_", Start::Token { min: 30 }),
-    ("hf_", Start::Token { min: 30 }),
-    ("pypi-", Start::Token { min: 50 }),
-    ("dop_v1_", Start::Token { min: 40 }),
-    ("xai-", Start::Token { min: 30 }),
-    ("gsk_", Start::Token { min: 30 }),
+/// Beginnings of secrets: what is searched for, and what must stand before it. Each is looked at more closely where it is found.
+///
+/// The search goes by the first three bytes of its needles, and is fast where it seldom finds what looks like them. What is cut
+/// off was found by trying: with it, rules of dashes or a run of `x` take fifty times as long as other texts.
+const STARTS: [(&str, &str, Start); 31] = [
+    ("---", "--BEGIN ", Start::Pem),
+    ("", "bearer ", Start::Bearer),
+    ("", "Bearer ", Start::Bearer),
+    ("", "BEARER ", Start::Bearer),
+    ("", "eyJ", Start::Jwt),
+    ("", "://", Start::Url),
+    ("", "AKIA", Start::Aws),
+    ("", "ASIA", Start::Aws),
+    ("g", "hp_", Start::Token { min: 20 }),
+    ("g", "ho_", Start::Token { min: 20 }),
+    ("g", "hu_", Start::Token { min: 20 }),
+    ("g", "hs_", Start::Token { min: 20 }),
+    ("g", "hr_", Start::Token { min: 20 }),
+    ("", "github_pat_", Start::Token { min: 20 }),
+    ("", "glpat-", Start::Token { min: 20 }),
+    ("", "sk-", Start::Token { min: 20 }),
+    ("", "sk_live_", Start::Token { min: 16 }),
+    ("", "sk_test_", Start::Token { min: 16 }),
+    ("", "rk_live_", Start::Token { min: 16 }),
+    ("", "xoxb-", Start::Token { min: 10 }),
+    ("", "xoxp-", Start::Token { min: 10 }),
+    ("", "xoxa-", Start::Token { min: 10 }),
+    ("", "xoxr-", Start::Token { min: 10 }),
+    ("", "xoxs-", Start::Token { min: 10 }),
+    ("", "AIza", Start::Token { min: 35 }),
+    ("", "npm_", Start::Token { min: 30 }),
+    ("", "hf_", Start::Token { min: 30 }),
+    ("", "pypi-", Start::Token { min: 50 }),
+    ("", "dop_v1_", Start::Token { min: 40 }),
+    ("", "xai-", Start::Token { min: 30 }),
+    ("", "gsk_", Start::Token { min: 30 }),
 ];
 
 /// The longest name that is looked at before a `=` or `:`.
@@ -63,13 +66,12 @@ enum Start {
     Token { min: usize },
 }
 
-static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(STARTS.iter().map(|(start, _)| start)).ok()
-});
+static FINDER: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(starts()).ok());
 
-/// What the secrets begin with that show by their own shape.
+/// What stands at the beginning of every secret that shows by its own shape.
 pub(super) fn starts() -> impl Iterator<Item = &'static str> {
-    STARTS.iter().map(|(start, _)| *start)
+    STARTS.iter().map(|(_, needle, _)| *needle)
 }
 
 /// Everything in `bytes` that is to be replaced.
@@ -87,11 +89,12 @@ fn shapes(bytes: &[u8], edits: &mut Vec<Edit>) {
     let mut done = 0;
     let mut no_jwt_before = 0;
     for found in finder.find_iter(bytes) {
-        let Some((_, start)) = STARTS.get(found.pattern().as_usize()) else { continue };
-        if found.start() < done {
+        let Some((before, _, kind)) = STARTS.get(found.pattern().as_usize()) else { continue };
+        let Some(start) = found.start().checked_sub(before.len()).filter(|start| *start >= done) else { continue };
+        if !bytes[start..].starts_with(before.as_bytes()) {
             continue;
         }
-        if let Some(edit) = look_at(bytes, found.start(), found.end(), *start, &mut no_jwt_before) {
+        if let Some(edit) = look_at(bytes, start, found.end(), *kind, &mut no_jwt_before) {
             done = edit.end;
             edits.push(edit);
         }

@@ -201,6 +201,7 @@ mod tests {
         }
     }
 
+    #[rustfmt::skip]
     const LEAVES: [&str; 19] = [
         "a", "b", "steps", "true", "false", "null", "1", "2u", "0x1F", "1.5", "1e3", ".5", "'s'", "\"t\"", "b'x'",
         r"r'\y'", r"'\n'", r"'\u00e9'", "'''q'''",
@@ -209,6 +210,7 @@ mod tests {
     const OPERATORS: [&str; 15] =
         ["==", "!=", "<", "<=", ">", ">=", "&&", "||", "+", "-", "*", "/", "%", "in", "? 1 :"];
 
+    #[rustfmt::skip]
     const OTHERS: [&str; 31] = [
         "(", ")", "[", "]", "{", "}", ",", ".", ".?", "[?", "?", ":", "!", "has(a.b)", ".all(x,", ".map(y,",
         ".filter(z,", ".exists(e,", "size(", "x", "y", "if", "for", "package", "import", "// c\n", " ", "=", "`a-b`",

@@ -202,6 +202,40 @@ fn a_silent_agent_is_given_up_soon() {
     assert_eq!(run.json()["timing"]["scenarios"].as_array().map(Vec::len), Some(2));
 }
 
+/// One that writes, but answers nothing, costs a few of them.
+#[test]
+fn an_agent_that_answers_nothing_is_given_up_soon() {
+    let user = User::new();
+    let script = "echo hello; while read -r line; do echo \"got $line\"; done";
+    let run = user.check(&["--startup-timeout", "0.3", "--format", "json"], &shell(script));
+    run.assert(1, &[]);
+    let report = run.json();
+    let outcomes = outcomes(&report);
+    assert!(outcomes.contains(&("ACP-INIT-001".to_owned(), "fail".to_owned())), "{outcomes:?}");
+    let begun = report["timing"]["scenarios"].as_array().map_or(0, Vec::len);
+    assert!((1..10).contains(&begun), "{begun} scenarios were begun");
+}
+
+/// What is found often has a rule that is itself called as a secret is.
+#[test]
+fn an_agent_that_shows_keys_gets_a_report_that_counts_them() {
+    let user = User::new();
+    let key = format!("sk-{}", "a1".repeat(14));
+    let script =
+        format!("echo {key} >&2; echo 'Authorization: Bearer {key}' >&2; echo password=hunter2hunter2 >&2; exit 3");
+    let run = user.check(&["--format", "json"], &shell(&script));
+    run.assert(5, &[]);
+    let redactions = &run.json()["redactions"];
+    assert!(
+        redactions["service_token"].as_u64() > Some(0) && redactions["assignment"].as_u64() > Some(0),
+        "{redactions}"
+    );
+    assert_no_file_contains(&user.path("state"), &key);
+    let shown = user.check(&[], &shell(&script));
+    shown.assert(5, &["password=[redacted:assignment]", "service_token"]);
+    assert!(!shown.stdout.contains("assignment]]"), "replaced once");
+}
+
 #[test]
 fn a_broken_driver_is_3_and_never_the_agents_failure() {
     let user = User::new();

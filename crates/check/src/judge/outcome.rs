@@ -158,7 +158,7 @@ pub enum Verdict {
     Conformant,
     /// Something that counts failed.
     Nonconformant,
-    /// Nothing that counts failed, but a `must` could not be judged.
+    /// Nothing that counts failed, but a `must` could not be judged, or nothing was judged at all.
     Inconclusive,
 }
 
@@ -231,6 +231,11 @@ impl Counts {
         counts
     }
 
+    /// Whether anything was judged: what was only skipped is no ground for a verdict.
+    pub fn judged(&self) -> bool {
+        self.pass + self.fail + self.warn > 0
+    }
+
     /// All of them.
     pub fn total(&self) -> usize {
         self.pass + self.fail + self.warn + self.skipped + self.inconclusive
@@ -264,10 +269,49 @@ impl Judgement {
         };
         if self.results.iter().any(|result| counts_as_failure(&result)) {
             Verdict::Nonconformant
-        } else if self.problem.is_some() || self.results.iter().any(open) {
+        } else if self.problem.is_some() || !self.counts().judged() || self.results.iter().any(open) {
             Verdict::Inconclusive
         } else {
             Verdict::Conformant
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(outcomes: &[Outcome]) -> Verdict {
+        let result = |outcome: &Outcome| RequirementResult {
+            id: "X-1".to_owned(),
+            level: Level::Must,
+            area: String::new(),
+            title: String::new(),
+            spec: String::new(),
+            why: String::new(),
+            outcome: outcome.clone(),
+            detail: String::new(),
+            observed: None,
+            scenario: None,
+            also_in: Vec::new(),
+            evidence: Vec::new(),
+            evidence_omitted: 0,
+        };
+        Judgement { results: outcomes.iter().map(result).collect(), problem: None }.verdict(FailOn::Must)
+    }
+
+    #[test]
+    fn what_was_only_skipped_is_no_ground_for_a_verdict() {
+        let skipped = Outcome::Skipped(SkipReason::NotExercised);
+        for (outcomes, expected) in [
+            (vec![], Verdict::Inconclusive),
+            (vec![skipped.clone()], Verdict::Inconclusive),
+            (vec![skipped.clone(), Outcome::Pass], Verdict::Conformant),
+            (vec![skipped.clone(), Outcome::Warn], Verdict::Conformant),
+            (vec![skipped.clone(), Outcome::Fail], Verdict::Nonconformant),
+            (vec![Outcome::Pass, Outcome::Inconclusive(Fault::Agent)], Verdict::Inconclusive),
+        ] {
+            assert_eq!(verdict(&outcomes), expected, "{outcomes:?}");
         }
     }
 }

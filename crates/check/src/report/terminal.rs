@@ -299,9 +299,10 @@ impl Page {
                 (0, should) => format!(": {should} should not met"),
                 (must, _) => format!(": {must} must failed"),
             },
-            "inconclusive" if report.problem.is_none() => {
-                format!(": {} must could not be judged", levels(Level::Must, "inconclusive"))
-            }
+            "inconclusive" if report.problem.is_none() => match levels(Level::Must, "inconclusive") {
+                0 => ": nothing was judged".to_owned(),
+                open => format!(": {open} must could not be judged"),
+            },
             _ => String::new(),
         };
         let tail = format!("({seconds:.1} s{run})");

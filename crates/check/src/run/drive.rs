@@ -96,37 +96,53 @@ pub(super) struct Work {
     pub(super) silence: Mutex<Silence>,
 }
 
-/// Whether the agent has ever said anything. One that has not costs the start timeout for each scenario, so after a few
-/// there is no point in the others.
+/// Whether the agent has ever said or answered anything. One that has not costs the start timeout for each scenario, so
+/// after a few there is no point in the others.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     spoke: bool,
+    answered: bool,
     not_started: bool,
     silent_scenarios: u32,
+    unanswered_scenarios: u32,
 }
 
 /// Scenarios without a word from the agent, and none with one, before the others are not begun.
 const MAX_SILENT_SCENARIOS: u32 = 2;
 
+/// Scenarios without an answer from the agent, and none with one, before the others are not begun.
+const MAX_UNANSWERED_SCENARIOS: u32 = 4;
+
 /// Why a scenario was not carried out.
 const NOT_STARTED: &str = "the agent did not start";
+const NEVER_ANSWERS: &str = "not begun: the agent answered nothing in the scenarios before";
 
 impl Silence {
     fn heard(&mut self, kind: &str, payload: &str) {
         // Quotes inside an embedded frame are escaped, so these match members of the payload itself.
-        self.spoke |= (kind == kind::ACP_FRAME || kind == kind::ACP_OMITTED) && payload.contains(r#""dir":"in""#);
+        let inbound = (kind == kind::ACP_FRAME || kind == kind::ACP_OMITTED) && payload.contains(r#""dir":"in""#);
+        self.spoke |= inbound;
+        // What cannot be looked into may be an answer.
+        let is_text = kind == kind::ACP_FRAME && payload.contains(r#""text":"#);
+        self.answered |= inbound && (!is_text || payload.contains("result") || payload.contains("error"));
         self.not_started |= kind == kind::AGENT_START && payload.contains(r#""failure":"#);
     }
 
     fn scenario_ended(&mut self, plan: &Plan, end: &End) {
-        let asked = matches!(plan.steps.first(), Some(Step::Initialize(_)));
-        if asked && matches!(end, End::Completed { .. }) && !self.spoke {
-            self.silent_scenarios += 1;
-        }
+        let asked = matches!(plan.steps.first(), Some(Step::Initialize(_))) && matches!(end, End::Completed { .. });
+        self.silent_scenarios += u32::from(asked && !self.spoke);
+        self.unanswered_scenarios += u32::from(asked && !self.answered);
     }
 
-    fn is_final(&self) -> bool {
-        !self.spoke && (self.not_started || self.silent_scenarios >= MAX_SILENT_SCENARIOS)
+    /// Why the scenarios that are left are not begun.
+    fn is_final(&self) -> Option<&'static str> {
+        if !self.spoke && (self.not_started || self.silent_scenarios >= MAX_SILENT_SCENARIOS) {
+            Some(NOT_STARTED)
+        } else if !self.answered && self.unanswered_scenarios >= MAX_UNANSWERED_SCENARIOS {
+            Some(NEVER_ANSWERS)
+        } else {
+            None
+        }
     }
 }
 
@@ -138,10 +154,11 @@ pub(super) async fn work(work: Arc<Work>) -> Result<(), Deaf> {
     let mut core: Option<Core> = None;
     let mut unstartable: Option<(Fault, String)> = None;
     while let Some(job) = work.take() {
+        let pointless = work.silence().is_final();
         let end = if work.cancel.is_cancelled() {
             End::Interrupted
-        } else if work.silence().is_final() {
-            End::Broken { fault: Fault::Agent, message: NOT_STARTED.to_owned() }
+        } else if let Some(why) = pointless {
+            End::Broken { fault: Fault::Agent, message: why.to_owned() }
         } else if let Some((fault, message)) = &unstartable {
             End::Broken { fault: *fault, message: message.clone() }
         } else {

@@ -213,11 +213,10 @@ async fn judge_all(
 /// Sanitises the report, puts it beside the evidence and ends the run. What goes wrong with that is in the report that is
 /// shown, since it cannot be in the one that is kept.
 fn keep_report(report: Report, recorded: Recorded, sanitiser: &Sanitiser) -> Result<(Report, bool), CheckError> {
-    let mut redactions = recorded.redactions;
-    redactions.add(sanitiser.value(&report)?.redactions());
-    let report =
-        Report { redactions: redactions.iter().map(|(rule, n)| (rule.id().to_owned(), n)).collect(), ..report };
     let sanitised = sanitiser.value(&report)?;
+    let mut redactions = recorded.redactions;
+    redactions.add(sanitised.redactions());
+    let sanitised = sanitised.with_redactions("redactions", &redactions)?;
     // Never the one that was not sanitised.
     let mut report: Report = read_own(sanitised.bytes()).map_err(CheckError::Report)?;
     if let Some(mut run) = recorded.run {

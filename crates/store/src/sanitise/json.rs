@@ -104,7 +104,10 @@ impl Walk<'_> {
     /// `known_edits`. What cannot be secret stays.
     fn replace_value(&mut self, (start, end): (usize, usize), known_edits: usize, rule: Rule) {
         self.edits.truncate(known_edits);
-        if !matches!(&self.json[start..end], b"null" | b"true" | b"false" | b"\"\"" | b"{}" | b"[]") {
+        let is_public = matches!(&self.json[start..end], b"null" | b"true" | b"false" | b"\"\"" | b"{}" | b"[]");
+        let is_string = self.json.get(start) == Some(&b'"');
+        let is_marker = is_string && text::is_marker(self.json, start + 1, end - 1);
+        if !is_public && !is_marker {
             self.edits.push(Edit::value(start, end, rule));
         }
     }

@@ -49,6 +49,9 @@ pub const KEPT_GARBAGE_BYTES: usize = 4 * 1024;
 /// How deep JSON in strings of JSON is treated as such.
 const MAX_NESTED_DOCUMENTS: u32 = 4;
 
+/// What every marker begins with.
+const MARKER: &str = "[redacted:";
+
 /// Why something was replaced: the rule's stable id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,7 +109,7 @@ impl Rule {
     }
 
     fn marker(self) -> String {
-        format!("[redacted:{}]", self.id())
+        format!("{MARKER}{}]", self.id())
     }
 }
 
@@ -194,6 +197,19 @@ impl Sanitised {
     #[must_use]
     pub fn redactions(&self) -> &Redactions {
         &self.redactions
+    }
+
+    /// The same JSON object with one member more, which says how often each rule replaced something. The names in it are
+    /// those of rules and the values are numbers, so that a rule called as a secret is (`private_key`) hides no count.
+    /// Anything but an object stays as it is.
+    ///
+    /// # Errors
+    /// [`CanonError`] if the object has no canonical form.
+    pub fn with_redactions(self, member: &str, counts: &Redactions) -> Result<Self, CanonError> {
+        let Ok(mut object) = serde_json::from_slice::<serde_json::Map<_, _>>(&self.bytes) else { return Ok(self) };
+        let counts = counts.iter().map(|(rule, count)| (rule.id().to_owned(), count.into())).collect();
+        object.insert(member.to_owned(), serde_json::Value::Object(counts));
+        Ok(Self { bytes: to_canonical(&object)?, is_canonical: true, ..self })
     }
 
     /// The bytes, for a writer that the evidence store does not do itself, such as a report.

@@ -24,6 +24,8 @@ fn check(input: &str, expected: &str) {
         let limits = ScanLimits { max_bytes: usize::MAX, max_depth: MAX_DEPTH };
         scan(sanitised.bytes(), Profile::Acp, limits).expect("it is JSON still");
     }
+    let again = sanitiser().line(sanitised.bytes());
+    assert_eq!((again.to_text().as_ref(), again.redactions().is_empty()), (expected, true), "looked through twice");
 }
 
 #[test]
@@ -123,6 +125,31 @@ fn a_report_counts_rules_and_says_nothing_of_the_secrets() {
     sum.add(sanitised.redactions());
     assert_eq!(sum.iter().collect::<Vec<_>>(), [(Rule::Member, 4), (Rule::Canary, 2)]);
     assert!(!format!("{sanitised:?} {:?}", sanitiser()).contains("hunter2"));
+}
+
+/// A rule may be called as a secret is.
+#[test]
+fn counts_are_put_beside_a_report_whatever_their_rules_are_called() {
+    let secrets = format!("sk-{} Bearer {} -----BEGIN PRIVATE KEY----- x", "a1".repeat(12), "b2".repeat(12));
+    let report = serde_json::json!({"redactions": {}, "a": secrets, "n": 1.5});
+    let sanitised = sanitiser().value(&report).expect("canonical");
+    let counts = sanitised.redactions().clone();
+    let kept = sanitised.with_redactions("redactions", &counts).expect("canonical");
+    let text = "[redacted:service_token] Bearer [redacted:bearer_token] [redacted:private_key]";
+    let counted = r#"{"bearer_token":1,"private_key":1,"service_token":1}"#;
+    assert_eq!(kept.to_text(), format!(r#"{{"a":"{text}","n":1.5,"redactions":{counted}}}"#));
+}
+
+#[test]
+fn what_only_looks_like_a_marker_is_replaced() {
+    for (input, expected) in [
+        (r#"{"password":"[redacted:member]hunter"}"#, r#"{"password":"[redacted:member]"}"#),
+        (r#"{"password":"[redacted:nothing]"}"#, r#"{"password":"[redacted:member]"}"#),
+        (r#"{"password":"[redacted:member#12]"}"#, r#"{"password":"[redacted:member#12]"}"#),
+        ("password='[redacted:member' x", "password='[redacted:assignment]' x"),
+    ] {
+        check(input, expected);
+    }
 }
 
 /// Short or common values must not shred the evidence; `canary::tests` has the rules.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use super::{Edit, Rule, Run, canary::Canaries, count_work, names};
+use super::{Edit, MARKER, Rule, Run, canary::Canaries, count_work, names};
 
 /// Beginnings of secrets: what is searched for, and what must stand before it. Each is looked at more closely where it is found.
 ///
@@ -80,7 +80,22 @@ pub(super) fn find(canaries: &Canaries, bytes: &[u8]) -> Vec<Edit> {
     count_work(2 * bytes.len());
     shapes(bytes, &mut edits);
     named_values(bytes, &mut edits);
+    edits.retain(|edit| !is_marker(bytes, edit.start, edit.end));
     edits
+}
+
+/// Whether what stands there was replaced already: what is looked through twice is not counted twice, nor spelled anew.
+/// An unquoted value ends before the bracket that closes the marker.
+pub(super) fn is_marker(bytes: &[u8], start: usize, end: usize) -> bool {
+    let Some(rest) = bytes.get(start..).and_then(|rest| rest.strip_prefix(MARKER.as_bytes())) else { return false };
+    let id = run(rest, |byte| byte.is_ascii_lowercase() || byte == b'_');
+    let number = match rest[id..] {
+        [b'#', ..] => 1 + run(&rest[id + 1..], |byte| byte.is_ascii_digit()),
+        _ => 0,
+    };
+    Rule::ALL.iter().any(|rule| rule.id().as_bytes() == &rest[..id])
+        && rest.get(id + number) == Some(&b']')
+        && end <= start + MARKER.len() + id + number + 1
 }
 
 /// Secrets that show by their own shape.

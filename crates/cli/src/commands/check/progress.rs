@@ -1,21 +1,33 @@
 //! What a person sees while a check runs, and what stops it.
 
 use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use pintle_check::run::Progress;
 
-/// One line on standard error that is written over again. Nothing when standard error is no terminal.
+/// How often a check says where it is when nobody sees a line that is written over.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// One line on standard error that is written over again. When standard error is no terminal, a line of its own every
+/// [`LOG_INTERVAL`], so that a log shows that a long check goes on.
 #[derive(Debug)]
 pub(super) struct ProgressLine {
     shown: bool,
     enabled: bool,
     running: Vec<String>,
     done: Option<(usize, usize)>,
+    told: Instant,
 }
 
 impl ProgressLine {
     pub(super) fn new() -> Self {
-        Self { shown: false, enabled: std::io::stderr().is_terminal(), running: Vec::new(), done: None }
+        Self {
+            shown: false,
+            enabled: std::io::stderr().is_terminal(),
+            running: Vec::new(),
+            done: None,
+            told: Instant::now(),
+        }
     }
 
     pub(super) fn show(&mut self, step: &Progress) {
@@ -31,6 +43,11 @@ impl ProgressLine {
             let count = self.done.map(|(done, of)| format!("{done}/{of}  ")).unwrap_or_default();
             self.write(&format!("\r\x1b[K{count}{}", self.running.join("  ")));
             self.shown = true;
+        } else if let (Some((done, of)), Progress::Ended { .. }) = (self.done, step)
+            && self.told.elapsed() >= LOG_INTERVAL
+        {
+            self.write(&format!("{done} of {of} scenarios done\n"));
+            self.told = Instant::now();
         }
     }
 

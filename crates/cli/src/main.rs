@@ -4,6 +4,7 @@ mod commands;
 mod config;
 mod error;
 mod exit;
+mod meant;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod sys;
 
@@ -80,7 +81,8 @@ fn main() -> ExitCode {
     }
     let done = catch_unwind(AssertUnwindSafe(|| match Cli::try_parse() {
         Ok(cli) => run(&cli.command),
-        Err(error) => {
+        Err(mut error) => {
+            meant::agent_after_dashes(&mut error, &args, |args| Cli::try_parse_from(args).is_ok());
             // Help and version are not errors; a closed output is not one either.
             let _ = error.print();
             (if error.use_stderr() { for_task(Exit::Usage) } else { Exit::Ok }) as u8

@@ -181,6 +181,10 @@ fn wrong_usage_is_exit_2_and_1_below_task() {
     check_exit(&["driver"], b"", 2, "Usage");
     check_exit(&["driver", "explain", "--nope"], b"", 2, "--nope");
     check_exit(&["nope"], b"", 2, "nope");
+    for command in [&["check"][..], &["prompt", "hi"], &["trace"], &["driver", "check"]] {
+        let meant = format!("`--`: pintle {} -- node agent.mjs", command.join(" "));
+        check_exit(&[command, &["node", "agent.mjs"]].concat(), b"", 2, &meant);
+    }
     check_exit(&["task", "--nope"], b"", 1, "");
     check_exit(&["pointer", "nope", "nope"], b"", 1, "");
     assert_eq!(pintle(&["--version"], b"").status.code(), Some(0));

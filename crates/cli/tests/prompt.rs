@@ -374,6 +374,35 @@ fn an_agent_that_does_not_start_is_told_with_what_it_said() {
     refuses.assert_told(5, &["`initialize` failed"]);
 }
 
+/// What is shown of an agent that failed may be copied into a report of its fault.
+#[test]
+fn what_an_agent_says_of_its_failure_has_no_secret() {
+    let user = User::new();
+    let secret = "kR7wQz2LmN9xTb4VcP6s";
+    let key = format!("MY_KEY={secret}");
+    let says = |script: &str| {
+        let run = user.said(&["--env", &key, "x"], &["/bin/sh", "-c", script]);
+        run.assert_told(5, &[]);
+        assert!(!run.stderr.contains(secret) && !run.stderr.contains("sk-ant-"), "{}", run.stderr);
+        run.stderr
+    };
+    let said = says("echo \"no access with $MY_KEY\" >&2; echo API_KEY=sk-ant-REDACTED >&2; exit 3");
+    assert!(said.contains("no access with ") && said.contains("API_KEY="), "{said}");
+    says(r#"read -r l; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"bad key '"$MY_KEY"'"}}'"#);
+    says("echo \"using $MY_KEY\"; exit 1");
+}
+
+#[test]
+fn an_agent_that_writes_no_json_rpc_is_told_its_first_line() {
+    let user = User::new();
+    let noisy = ["/bin/sh", "-c", "echo Welcome to my agent; exec sleep 600"];
+    let run = user.said(&["--startup-timeout", "1", "x"], &noisy);
+    run.assert_told(5, &["is no JSON-RPC", "within 1 s", "Welcome to my agent"]);
+    assert!(!run.stderr.contains("more time"), "{}", run.stderr);
+    let gone = user.said(&["x"], &["/bin/sh", "-c", "echo usage: my-agent --acp"]);
+    gone.assert_told(5, &["went away", "no JSON-RPC: usage: my-agent --acp"]);
+}
+
 #[test]
 fn an_agent_that_dies_in_the_turn_is_told() {
     let run = User::new().prompt(&["crash"]);
@@ -417,6 +446,7 @@ fn a_wrong_command_line_is_told() {
     check(&[], "TEXT");
     check(&["x", "--"], "nothing after `--`");
     check(&["x"], "none is named");
+    check(&["x", "node", "my agent.mjs"], "pintle prompt x -- node 'my agent.mjs'");
     check(&["--approve", "writes", "x"], "approve");
     check(&["--timeout", "0", "x"], "timeout");
     user.said(&[""], &["agent"]).assert_told(5, &["agent"]);

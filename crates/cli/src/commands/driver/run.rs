@@ -14,9 +14,13 @@ use serde_json::{Value, json};
 
 use super::command::DriverLine;
 use crate::commands::check::{current_dir, now_ms, scratch, seconds, this_program};
+use crate::commands::prompt::Words;
 use crate::commands::stop::{self, Stop};
 use crate::error::{CommandError, chain};
 use crate::exit::Exit;
+
+/// Lines of the driver's standard error that are shown when something went wrong.
+const MAX_STDERR_LINES: usize = 5;
 
 /// What `pintle driver run` is told.
 #[derive(Debug, clap::Args)]
@@ -261,11 +265,11 @@ fn told(exit: Exit, error: &CoreError) -> CommandError {
     CommandError::new(exit, class.as_str(), format!("run the operation: {} ({class})", chain(error)))
 }
 
-/// What the driver wrote to standard error is often the reason.
+/// What the driver wrote to standard error is often the reason. Secrets that it wrote there are replaced.
 fn with_stderr(error: CommandError, ended: Option<&Ended>) -> CommandError {
-    let stderr = ended.map(|ended| ended.stderr.to_text()).unwrap_or_default();
-    let last: Vec<&str> = stderr.lines().rev().take(5).collect();
-    last.into_iter().rev().fold(error, |error, line| error.hint(format!("the driver wrote: {line}")))
+    let Some(ended) = ended else { return error };
+    let last = Words::new(Vec::new()).last_lines(&ended.stderr, MAX_STDERR_LINES);
+    error.hint_all(last.into_iter().map(|line| format!("the driver wrote: {line}")).collect())
 }
 
 /// NDJSON that is flushed row by row, so that a long run can be watched.

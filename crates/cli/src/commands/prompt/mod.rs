@@ -1,5 +1,6 @@
 //! `pintle prompt`: one turn in the terminal, streamed.
 
+mod said;
 mod show;
 mod text;
 mod turn;
@@ -20,6 +21,8 @@ use super::stop::Stop;
 use crate::config;
 use crate::error::CommandError;
 use crate::exit::Exit;
+
+pub(crate) use self::said::Words;
 
 /// Seconds that the agent may take to answer `initialize` when nobody says otherwise.
 const START_LIMIT_MS: u64 = 10_000;
@@ -125,7 +128,7 @@ fn order(args: &PromptArgs) -> Result<Order, CommandError> {
     let path = std::env::var_os("PATH");
     let program = Program::find(name, path.as_deref(), &base)
         .map_err(|e| CommandError::new(Exit::NotStarted, "not_found", crate::error::chain(&e)))?;
-    let (env, _secrets) = environment(named.iter().chain(&args.env))?;
+    let (env, canaries) = environment(named.iter().chain(&args.env))?;
     let approve = match args.approve {
         Some(ApproveArg::None) => Approve::None,
         Some(ApproveArg::Reads) => Approve::Reads,
@@ -147,6 +150,7 @@ fn order(args: &PromptArgs) -> Result<Order, CommandError> {
         json: args.json(),
         start_limit: Duration::from_millis(args.startup_timeout.unwrap_or(START_LIMIT_MS)),
         turn_limit: args.timeout.map(Duration::from_millis),
+        words: Words::new(canaries),
         program,
         args: rest.to_vec(),
         env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect::<Environment>(),

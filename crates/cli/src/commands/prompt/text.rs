@@ -11,6 +11,8 @@ use similar::{ChangeTag, TextDiff};
 
 /// Characters of a line of somebody else's that are shown.
 const MAX_LINE_CHARS: usize = 160;
+/// Characters of a line that tells what went wrong.
+const MAX_WORDS_CHARS: usize = 500;
 /// Lines of a tool's result that are shown.
 const MAX_RESULT_LINES: usize = 6;
 /// Lines of a diff that are shown.
@@ -63,7 +65,16 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 fn cut(line: &str) -> String {
-    match line.char_indices().nth(MAX_LINE_CHARS) {
+    cut_at(line, MAX_LINE_CHARS)
+}
+
+/// A line that tells what went wrong, cut when it is very long.
+pub(super) fn cut_words(line: &str) -> String {
+    cut_at(line, MAX_WORDS_CHARS)
+}
+
+fn cut_at(line: &str, limit_chars: usize) -> String {
+    match line.char_indices().nth(limit_chars) {
         Some((at, _)) => format!("{}..", &line[..at]),
         None => line.to_owned(),
     }

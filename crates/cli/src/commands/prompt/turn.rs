@@ -20,8 +20,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::said::{Ears, Words};
 use super::show::{Answered, Human, lines};
-use super::text;
 use crate::commands::stop::{self, Stop};
 use crate::error::{CommandError, chain};
 use crate::exit::Exit;
@@ -46,6 +46,8 @@ pub(super) struct Order {
     pub(super) json: bool,
     pub(super) start_limit: Duration,
     pub(super) turn_limit: Option<Duration>,
+    /// How what the agent says of itself is shown.
+    pub(super) words: Words,
     pub(super) program: Program,
     pub(super) args: Vec<OsString>,
     pub(super) env: Environment,
@@ -68,18 +70,19 @@ pub(super) async fn run(order: Order, stop: Stop) -> Result<Exit, CommandError> 
     let Some(mut process) = child.take_process() else {
         return Err(CommandError::new(Exit::NotStarted, "agent", "start the agent: it has no streams"));
     };
-    let connection = connect(host, child)
+    let ears = Ears::default();
+    let connection = connect(host, ears.on(child))
         .map_err(|e| CommandError::new(Exit::NotStarted, "agent", format!("talk to the agent: {}", chain(&e))))?;
 
     let mut done = tokio::select! {
         biased;
         () = stop.kill.cancelled() => Err(interrupted()),
-        done = talk(&order, &connection, &mut answers, terminals, &stop) => done,
+        done = talk(&order, &connection, &ears, &mut answers, terminals, &stop) => done,
     };
     if let Err(error) = &mut done
         && !error.is_broken_pipe()
     {
-        let said = how_it_ended(&mut process).await;
+        let said = how_it_ended(&mut process, &order.words).await;
         *error = std::mem::replace(error, interrupted()).hint_all(said);
     }
     end(connection, process, &stop).await;
@@ -121,25 +124,23 @@ fn host(order: &Order, answered: mpsc::Sender<Answered>) -> Result<Host, Command
 async fn talk(
     order: &Order,
     agent: &ClientConnection,
+    ears: &Ears,
     answers: &mut mpsc::Receiver<Answered>,
     terminals: Option<TerminalView>,
     stop: &Stop,
 ) -> Result<Exit, CommandError> {
+    let words = &order.words;
     let started = unless(&stop.cancel, timeout(order.start_limit, agent.initialize_within(None))).await?;
     let hello = match started {
         Ok(Ok(hello)) => hello,
-        Ok(Err(error)) => return Err(not_started(&error)),
-        Err(_) => {
-            let seconds = order.start_limit.as_secs_f64();
-            let message = format!("start the agent: it did not answer `initialize` within {seconds} s");
-            return Err(CommandError::new(Exit::NotStarted, "timeout", message)
-                .hint("give it more time with --startup-timeout"));
-        }
+        Ok(Err(error)) => return Err(with_noise(not_started(&error, words), ears, words)),
+        Err(_) => return Err(too_late(order.start_limit, ears, words)),
     };
+    ears.close();
     if let Some(method) = &order.auth {
         let method = AuthMethodId::from(method.as_str());
         let login = agent.request(AuthenticateRequest::new(method));
-        unless(&stop.cancel, login).await?.map_err(|error| refused("log in", &error, &hello))?;
+        unless(&stop.cancel, login).await?.map_err(|error| refused("log in", &error, &hello, words))?;
     }
     let opened = unless(&stop.cancel, open(order, agent, &hello)).await?;
     let session = opened?;
@@ -149,7 +150,7 @@ async fn talk(
         lines::session(&session, &hello, order.approve)?;
     }
     let prompt = PromptRequest::new(session.clone(), vec![order.text.as_str().into()]);
-    let turn = agent.prompt_stream(prompt).await.map_err(|error| refused("prompt the agent", &error, &hello))?;
+    let turn = agent.prompt_stream(prompt).await.map_err(|error| refused("prompt the agent", &error, &hello, words))?;
     let response = match watch(turn, order, answers, show.as_mut(), stop).await? {
         Ok(response) => response,
         Err(error) => {
@@ -157,8 +158,11 @@ async fn talk(
                 show.finish()?;
             }
             return Err(match &error {
-                PromptError::Request(error) => refused("finish the turn", error, &hello),
-                error => CommandError::new(Exit::Failed, "turn", format!("finish the turn: {error}")),
+                PromptError::Request(error) => refused("finish the turn", error, &hello, words),
+                error => {
+                    let why = words.one_line(&error.to_string());
+                    CommandError::new(Exit::Failed, "turn", format!("finish the turn: {why}"))
+                }
             });
         }
     };
@@ -176,9 +180,11 @@ async fn open(order: &Order, agent: &ClientConnection, hello: &InitializeRespons
     let cwd = order.cwd.to_string_lossy().into_owned();
     let Some(id) = &order.session else {
         let made = agent.request(NewSessionRequest::new(cwd)).await;
-        return made.map(|made| made.session_id).map_err(|error| refused("open a session", &error, hello));
+        return made
+            .map(|made| made.session_id)
+            .map_err(|error| refused("open a session", &error, hello, &order.words));
     };
-    let failed = |error: RequestError| refused("open the session again", &error, hello);
+    let failed = |error: RequestError| refused("open the session again", &error, hello, &order.words);
     // A resumed session is the same without the replay, which nobody would look at here.
     if hello.agent_capabilities.session_capabilities.resume.is_some() {
         agent.request(ResumeSessionRequest::new(id.clone(), cwd)).await.map_err(failed)?;
@@ -275,7 +281,7 @@ async fn end(connection: ClientConnection, mut process: Process, stop: &Stop) {
 }
 
 /// Why an agent that went away did so, as hints.
-async fn how_it_ended(process: &mut Process) -> Vec<String> {
+async fn how_it_ended(process: &mut Process, words: &Words) -> Vec<String> {
     let mut said = Vec::new();
     let exit = timeout(EXIT_GRACE, process.exited()).await.ok().flatten();
     if let Some(exit) = exit {
@@ -286,10 +292,8 @@ async fn how_it_ended(process: &mut Process) -> Vec<String> {
             // The last of it may still be on its way.
             let _ = timeout(EXIT_GRACE, stderr.closed()).await;
         }
-        let text = text::harmless(&stderr.snapshot().to_text());
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        if !lines.is_empty() {
-            let last = &lines[lines.len().saturating_sub(MAX_STDERR_LINES)..];
+        let last = words.last_lines(&stderr.snapshot(), MAX_STDERR_LINES);
+        if !last.is_empty() {
             said.push(format!("its standard error ends with:\n    {}", last.join("\n    ")));
         }
     }
@@ -315,38 +319,57 @@ fn interrupted() -> CommandError {
     stop::interrupted(Exit::Failed, "finish the turn")
 }
 
-fn not_started(error: &RequestError) -> CommandError {
+fn not_started(error: &RequestError, words: &Words) -> CommandError {
     let (class, why) = match error {
         RequestError::Closed | RequestError::Send(SendError::Closed) => {
             ("closed", "it went away before it had answered `initialize`".to_owned())
         }
-        RequestError::Version { .. } => ("version", error.to_string()),
-        error => ("initialize", format!("`initialize` failed: {}", text::one_line(&error.to_string()))),
+        RequestError::Version { .. } => ("version", words.one_line(&error.to_string())),
+        error => ("initialize", format!("`initialize` failed: {}", words.one_line(&error.to_string()))),
     };
     CommandError::new(Exit::NotStarted, class, format!("start the agent: {why}"))
 }
 
-fn refused(what: &str, error: &RequestError, hello: &InitializeResponse) -> CommandError {
+/// An agent that wrote what is no message has another fault than being slow.
+fn too_late(limit: Duration, ears: &Ears, words: &Words) -> CommandError {
+    let late = format!("it did not answer `initialize` within {} s", limit.as_secs_f64());
+    if ears.noise(words).is_none() {
+        return CommandError::new(Exit::NotStarted, "timeout", format!("start the agent: {late}"))
+            .hint("give it more time with --startup-timeout");
+    }
+    let message = format!("start the agent: {late}, and what it wrote on standard output is no JSON-RPC");
+    with_noise(CommandError::new(Exit::NotStarted, "not_json_rpc", message), ears, words)
+}
+
+/// Adds what the agent wrote in place of messages.
+fn with_noise(error: CommandError, ears: &Ears, words: &Words) -> CommandError {
+    let Some(line) = ears.noise(words) else { return error };
+    error
+        .hint(format!("the first line on its standard output that is no JSON-RPC: {line}"))
+        .hint("an ACP agent writes messages there and nothing else; many need an argument for it, such as --acp")
+}
+
+fn refused(what: &str, error: &RequestError, hello: &InitializeResponse, words: &Words) -> CommandError {
     match error {
         RequestError::Peer(error) if error.code == ErrorCode::AuthRequired => {
             let message = format!("{what}: the agent wants authentication first");
             let wanted = CommandError::new(Exit::AuthRequired, "auth_required", message);
             wanted
-                .hint_all(hello.auth_methods.iter().filter_map(how_to_log_in).collect())
+                .hint_all(hello.auth_methods.iter().filter_map(|method| how_to_log_in(method, words)).collect())
                 .hint("variables that the agent needs, such as a key, are passed with --env NAME")
         }
         RequestError::Closed | RequestError::Send(SendError::Closed) => {
             CommandError::new(Exit::Failed, "closed", format!("{what}: the agent went away"))
         }
-        error => CommandError::new(Exit::Failed, "agent", format!("{what}: {}", text::one_line(&error.to_string()))),
+        error => CommandError::new(Exit::Failed, "agent", format!("{what}: {}", words.one_line(&error.to_string()))),
     }
 }
 
-fn how_to_log_in(method: &AuthMethod) -> Option<String> {
-    let id = text::one_line(method.id()?.as_str());
+fn how_to_log_in(method: &AuthMethod, words: &Words) -> Option<String> {
+    let id = words.one_line(method.id()?.as_str());
     Some(match method {
         AuthMethod::Terminal(terminal) => {
-            let args = text::one_line(&terminal.args.join(" "));
+            let args = words.one_line(&terminal.args.join(" "));
             format!("{id}: run the agent yourself with `{args}`")
         }
         _ => format!("--auth {id} logs in by the agent's own method"),

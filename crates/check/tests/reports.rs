@@ -7,7 +7,7 @@ use pintle_check::judge::{FailOn, Fault, Judgement, ScenarioEvidence, ScenarioRu
 use pintle_check::pack::Pack;
 use pintle_check::report::{
     AgentSection, HostSection, Report, ReportContext, ScenarioTiming, TerminalStyle, TimingSection, every_format,
-    regressions, terminal,
+    terminal,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -94,13 +94,23 @@ fn a_report_is_read_again_and_compared() {
     let text = pintle_check::report::json(&report).expect("JSON");
     let again: Report = serde_json::from_slice(&text).expect("a report");
     assert_eq!(again, report);
-    assert_eq!(regressions(&again, &report, FailOn::Should), []);
+    let same = report.clone().compared(&again, FailOn::Should).baseline.expect("a comparison");
+    assert!(same.worse.is_empty() && same.known >= 3 && same.mended == 0, "{same:?}");
     let good = [evidence(&pack, "basics", ""), evidence(&pack, "cancel", ""), evidence(&pack, "version", "")];
     let judgement = judge(&pack, &good, &mut InProcess::default());
     assert_eq!(judgement.verdict(FailOn::Should), Verdict::Conformant);
     let baseline = Report::new(&pack, &judgement, FailOn::Must, context());
-    let worse: Vec<_> = regressions(&baseline, &report, FailOn::Must).into_iter().map(|item| item.id).collect();
+    let beside = report.compared(&baseline, FailOn::Must);
+    let section = beside.baseline.as_ref().expect("a comparison");
+    let worse: Vec<_> = section.worse.iter().map(|item| item.id.as_str()).collect();
     assert_eq!(worse, ["ACP-TRANSPORT-001", "ACP-CANCEL-001", "ACP-INIT-003"]);
+    // What a person reads and what a later comparison reads have it too.
+    for file in every_format(&beside).expect("rendered").iter().filter(|file| !file.name.contains(['s', 'j'])) {
+        let text = String::from_utf8_lossy(&file.bytes);
+        assert!(text.contains("baseline: 0 known, 3 worse"), "{}:\n{text}", file.name);
+    }
+    let mended = baseline.compared(&beside, FailOn::Must).baseline.expect("a comparison");
+    assert_eq!((mended.known, mended.worse.len(), mended.mended), (0, 0, 3));
 }
 
 /// Design section 2: a harness fault is never the agent's failure, and what is broken is nobody's pass.

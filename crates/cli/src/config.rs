@@ -34,6 +34,15 @@ pub(crate) struct Project {
     pub(crate) root: PathBuf,
     /// What it says.
     pub(crate) config: ProjectConfig,
+    /// Where its prompts stand, by their names: lines from 1.
+    pub(crate) prompt_lines: BTreeMap<String, usize>,
+}
+
+impl Project {
+    /// The file.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.root.join(PROJECT_FILE)
+    }
 }
 
 /// Why a configuration cannot be used.
@@ -66,7 +75,10 @@ pub(crate) fn find(from: &Path) -> Result<Option<Project>, ConfigError> {
     for root in from.ancestors() {
         let path = root.join(PROJECT_FILE);
         match fsx::read_bounded(&RealFs, &path, MAX_BYTES) {
-            Ok(bytes) => return Ok(Some(Project { root: root.to_owned(), config: parse(&path, bytes)? })),
+            Ok(bytes) => {
+                let (config, prompt_lines) = parse(&path, bytes)?;
+                return Ok(Some(Project { root: root.to_owned(), config, prompt_lines }));
+            }
             Err(error) if is_absent(&error) => {}
             Err(error) => return Err(error.into()),
         }
@@ -81,13 +93,24 @@ fn is_absent(error: &FsError) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
-fn parse(path: &Path, bytes: Vec<u8>) -> Result<ProjectConfig, ConfigError> {
+fn parse(path: &Path, bytes: Vec<u8>) -> Result<(ProjectConfig, BTreeMap<String, usize>), ConfigError> {
     let text = String::from_utf8(bytes).map_err(|_| ConfigError::NotText { path: path.to_owned() })?;
-    toml::from_str(&text).map_err(|error| ConfigError::Toml {
+    let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+    let wrong = |error: toml::de::Error| ConfigError::Toml {
         path: path.to_owned(),
-        line: error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1),
+        line: error.span().map_or(1, |span| line(span.start)),
         message: error.message().to_owned(),
-    })
+    };
+    let config = toml::from_str(&text).map_err(wrong)?;
+    let Places { prompts } = toml::from_str(&text).map_err(wrong)?;
+    Ok((config, prompts.into_iter().map(|(name, value)| (name, line(value.span().start))).collect()))
+}
+
+/// The same file, read for the places of what it says.
+#[derive(Deserialize)]
+struct Places {
+    #[serde(default)]
+    prompts: BTreeMap<String, toml::Spanned<String>>,
 }
 
 #[cfg(test)]
@@ -97,7 +120,7 @@ mod tests {
     fn check(text: &str, expected: Result<ProjectConfig, &str>) {
         let found = parse(Path::new("/p/.config/pintle.toml"), text.as_bytes().to_vec());
         match (found, expected) {
-            (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+            (Ok((found, _)), Ok(expected)) => assert_eq!(found, expected),
             (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{error}"),
             (found, expected) => panic!("{found:?}, expected {expected:?}"),
         }
@@ -120,6 +143,13 @@ mod tests {
     fn an_error_has_its_line() {
         check("command = []\n\nnope = 1\n", Err("line 3: unknown field `nope`"));
         check("command = 1\n", Err("line 1"));
+    }
+
+    #[test]
+    fn a_prompt_has_its_line() {
+        let text = "command = []\n[prompts]\nshort = \"a\"\n\nlong = \"\"\"\nb\"\"\"\n";
+        let (_, lines) = parse(Path::new("x"), text.into()).expect("a configuration");
+        assert_eq!(lines, [("long".to_owned(), 5), ("short".to_owned(), 3)].into());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use pintle_testkit::deaths::Watched;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::user::{MOCK, PINTLE, Run, User};
 
@@ -296,8 +296,37 @@ fn a_baseline_forgives_what_it_knows() {
     fs::write(user.path("baseline.json"), &before.stdout).expect("a file");
     let baseline = user.path("baseline.json");
     let options = ["--baseline", baseline.to_str().expect("UTF-8")];
-    user.check(&options, &faulty("version-wrong")).assert(0, &[]);
-    user.check(&options, &faulty("stdout-noise")).assert(1, &["worse than the baseline: ACP-TRANSPORT-001"]);
+    let last = |run: &Run| run.stdout.lines().rfind(|line| line.contains("conformant")).expect("a verdict").to_owned();
+    let known = user.check(&options, &faulty("version-wrong"));
+    known.assert(0, &[]);
+    assert!(
+        last(&known).starts_with("nonconformant: 1 must failed; baseline: 1 known, 0 worse  ("),
+        "{}",
+        last(&known)
+    );
+    let markdown = user.path("report.md");
+    let to = ["--md", markdown.to_str().expect("UTF-8"), "--format", "json"];
+    let worse = user.check(&[&options[..], &to].concat(), &faulty("stdout-noise"));
+    worse.assert(1, &["worse than the baseline: ACP-TRANSPORT-001"]);
+    let section = &worse.json()["baseline"];
+    assert_eq!((&section["known"], &section["mended"]), (&Value::from(0), &Value::from(1)), "{section}");
+    assert_eq!(section["worse"][0], json!({"id": "ACP-TRANSPORT-001", "before": "pass", "now": "fail"}));
+    let markdown = fs::read_to_string(markdown).expect("a report");
+    assert!(markdown.contains("Compared with a baseline: 0 known, 1 worse, 1 mended."), "{markdown}");
+    user.run(&[&["judge", "latest"], &options[..]].concat()).assert(1, &["baseline: 0 known, 1 worse, 1 mended"]);
+}
+
+/// Whoever chose a login believes that what was checked was logged in.
+#[test]
+fn a_login_that_did_not_come_about_is_told() {
+    let user = User::new();
+    let checked = |method: &str| user.check(&["--case", "ACP-AUTH-002", "--auth", method], &MOCK);
+    let refused = checked("nope");
+    assert!(refused.stdout.contains("Note: the agent refused the login `nope`"), "{}", refused.stdout);
+    assert!(refused.stdout.contains("it offers mock"), "{}", refused.stdout);
+    user.run(&["judge", "--format", "json"]).assert(0, &["\"notes\":[\"the agent refused the login `nope`"]);
+    let taken = checked("mock");
+    assert!(!taken.stdout.contains("Note:"), "{}", taken.stdout);
 }
 
 #[test]

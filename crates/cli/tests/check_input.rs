@@ -163,18 +163,41 @@ fn an_agent_that_cannot_be_started_is_5_and_named() {
     }
 }
 
-/// What was found is shown before it is said that a file could not be written.
+/// A check may take minutes: what its reports need is tried first.
 #[test]
-fn a_report_that_cannot_be_written_is_2_and_the_result_is_shown() {
+fn a_report_that_cannot_be_written_is_told_before_an_agent_starts() {
     let user = User::new();
     let in_the_way = user.file("file", "");
+    let started = user.text("started");
+    let agent = ["--case", "version-string", "--", "/bin/sh", "-c", "echo >\"$0\"", &started];
+    let folder = user.text("cwd");
     for option in ["--junit", "--sarif", "--html", "--md"] {
-        let path = format!("{in_the_way}/report");
-        let ended = user.run(&[&["check", "--case", "version-string", option, &path][..], &MOCK].concat());
-        assert_eq!(ended.code, Some(2), "{option}\n{}\n{}", ended.stdout, ended.stderr);
-        assert!(ended.stdout.contains("conformant"), "{}", ended.stdout);
-        assert!(ended.stderr.contains(&in_the_way), "{}", ended.stderr);
+        let missing = user.text("missing/report");
+        let below = format!("{in_the_way}/report");
+        for (path, words) in [
+            (missing.as_str(), "the directory must be there"),
+            (&below, "Not a directory"),
+            (&folder, "no plain file"),
+            ("/dev/null", "no plain file"),
+        ] {
+            user.refused(&[&[option, path][..], &agent].concat(), &[words, &format!("`{path}` for {option}")]);
+        }
     }
+    user.refused(&[&["--out", &in_the_way][..], &agent].concat(), &[&format!("`{in_the_way}` for --out")]);
+    assert!(!user.path("started").exists(), "the agent was started");
+    assert_eq!(fs::read_dir(user.path("cwd")).expect("a directory").count(), 1, "nothing is left behind but .git");
+}
+
+/// What was found is shown before it is said that a file could not be written.
+#[test]
+fn a_report_that_cannot_be_written_any_more_is_2_and_the_result_is_shown() {
+    let user = User::new();
+    let path = user.file("reports/old", "").replace("old", "new");
+    let script = "rm -rf \"$0\"; exec \"$@\"";
+    let agent = ["--", "/bin/sh", "-c", script, &user.text("reports"), PINTLE, "mock", "agent"];
+    let ended = user.run(&[&["check", "--case", "version-string", "--md", &path][..], &agent].concat());
+    ended.assert_told(2, &[&format!("`{path}` for --md: No such file")]);
+    assert!(ended.stdout.contains("conformant") && !ended.stderr.contains(".tmp-"), "{}", ended.stderr);
 }
 
 #[test]
@@ -203,8 +226,13 @@ fn a_project_file_that_is_wrong_has_its_line() {
         ("command = 3\n", &["pintle.toml", "line 1"]),
         ("\n\ncomand = []\n", &["pintle.toml", "line 3", "comand"]),
         ("pack = \"nope\"\n", &["`nope`"]),
+        ("[prompts]\nlong = \"x\"\nnope = \"x\"\n", &["pintle.toml`, line 3", "`nope`", "it has", "long", "short"]),
+        ("baseline = \"no.json\"\n", &["no.json", "pintle.toml` names it", "make one: pintle check --no-baseline"]),
     ] {
         user.file("cwd/.config/pintle.toml", content);
         user.refused(&[], words);
     }
+    // How to make the one that is missing works.
+    let ended = user.run(&[&["check", "--no-baseline", "--case", "version-string"][..], &MOCK].concat());
+    ended.assert(0, &["conformant"]);
 }

@@ -136,6 +136,25 @@ fn an_operation_that_the_driver_does_not_have_is_refused() {
     assert_eq!(error["error"]["class"], "capability_mismatch");
 }
 
+/// All that is missing is said at once, and how to give it.
+#[test]
+fn what_is_to_be_approved_is_named_at_once() {
+    let driver = format!("{PINTLE} driver acp");
+    let refused = |more: &[&str]| {
+        let output = pintle(&[&["run", "--driver", &driver, "--operation", "acp.scenario.v1"], more].concat());
+        let line = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        let error: Value = serde_json::from_str(line.lines().next().expect("an error")).expect("one JSON line");
+        error["error"].clone()
+    };
+    let error = refused(&[]);
+    let message = error["message"].as_str().expect("text");
+    assert!(message.ends_with("without target-exec and target-environment (permission_denied)"), "{message}");
+    assert_eq!(error["hints"], json!(["add --approve target-exec --approve target-environment"]));
+    let error = refused(&["--approve", "target-exec"]);
+    assert_eq!(error["hints"], json!(["add --approve target-environment"]));
+}
+
 fn spawn(args: &[&str], scratch: &Path) -> Child {
     let mut command = Command::new(PINTLE);
     command.arg("driver").args(args).env("TMPDIR", scratch).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -9,6 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::user::Run;
+
 const PINTLE: &str = env!("CARGO_BIN_EXE_pintle");
 
 struct User {
@@ -100,6 +102,26 @@ fn a_run_is_listed_shown_verified_sent_on_and_judged_again() {
     let report: Value = serde_json::from_slice(&again.stdout).expect("a report");
     assert_eq!((again.status.code(), &report["verdict"]), (Some(0), &Value::from("conformant")));
     assert!(fs::read_dir(user.path("tmp")).expect("a directory").next().is_none(), "the archive's copy is gone");
+}
+
+/// What `--out` was given names its latest run; nothing at all names the latest of all.
+#[test]
+fn the_latest_run_is_meant_where_none_is_named() {
+    let user = User::new();
+    let run = |args: &[&str]| Run::from(user.run(args));
+    let out = user.path("out");
+    let out = out.to_str().expect("UTF-8");
+    run(&["judge"]).assert_told(2, &["there are none"]);
+    run(&["check", "--case", "basics", "--out", out, "--", PINTLE, "mock", "agent"]).assert(0, &[]);
+    run(&["judge", out]).assert(0, &["conformant"]);
+    assert!(user.evidence(&["show", out], 0).starts_with("== basics\n"));
+    user.evidence(&["verify", out], 0);
+    run(&["judge", "../out"]).assert(0, &["conformant"]);
+    run(&["judge"]).assert_told(2, &["there are none"]);
+    user.check();
+    run(&["judge"]).assert(0, &["conformant"]);
+    let empty = user.path("tmp");
+    run(&["judge", empty.to_str().expect("UTF-8")]).assert_told(2, &["no run at that path"]);
 }
 
 #[test]

@@ -134,8 +134,9 @@ impl Driver for AcpDriver {
 
     async fn prepare(&self, plan: PrepareParams) -> Result<Vec<Permission>, RpcError> {
         let approved = |name: &str| plan.approved_permissions.iter().any(|permission| permission.as_str() == name);
-        if let Some(missing) = NEEDED.into_iter().find(|name| !approved(name)) {
-            let message = format!("a scenario cannot be carried out without {missing}");
+        let missing: Vec<&str> = NEEDED.into_iter().filter(|name| !approved(name)).collect();
+        if !missing.is_empty() {
+            let message = format!("a scenario cannot be carried out without {}", missing.join(" and "));
             return Err(RpcError::new(ErrorClass::PermissionDenied, message));
         }
         let streams = self.has_data_stream && approved(Permission::COMPANION_STREAM);

@@ -5,9 +5,11 @@
 
 mod evidence;
 mod local;
+mod login;
 mod outcome;
 mod resolve;
 
 pub use evidence::{EVIDENCE_MAX, Evidence};
+pub use login::login_note;
 pub use outcome::{Counts, FailOn, Fault, Judgement, Outcome, Problem, RequirementResult, SkipReason, Verdict};
 pub use resolve::{ScenarioEvidence, ScenarioRun, judge};

@@ -2,42 +2,51 @@
 
 use std::collections::BTreeMap;
 
-use super::model::Report;
+use super::model::{BaselineSection, Regression, Report, RequirementItem};
 use crate::judge::FailOn;
 use crate::pack::Level;
 
-/// A requirement that is worse than it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Regression {
-    /// The requirement.
-    pub id: String,
-    /// Its outcome in the baseline; `None` when it was not there.
-    pub before: Option<String>,
-    /// Its outcome now.
-    pub now: String,
+impl Report {
+    /// This report with what it is like beside an earlier one.
+    ///
+    /// Worse is what fails now and did not fail in `baseline`; with [`FailOn::Should`] also a new warning about a `should`.
+    /// A failure of what could not be judged then, or was not there, is a new failure. What cannot be judged now is not
+    /// worse: nothing is known about it, and a report says so in its own way.
+    #[must_use]
+    pub fn compared(self, baseline: &Self, fail_on: FailOn) -> Self {
+        let before: BTreeMap<&str, &RequirementItem> =
+            baseline.requirements.iter().map(|item| (item.id.as_str(), item)).collect();
+        let mut section = BaselineSection::default();
+        for item in &self.requirements {
+            let known = before.get(item.id.as_str());
+            if !counts(item, fail_on) {
+                let is_mended = item.outcome == "pass" && known.is_some_and(|known| counts(known, fail_on));
+                section.mended += usize::from(is_mended);
+            } else if known.is_some_and(|known| known.outcome == "fail" || known.outcome == item.outcome) {
+                section.known += 1;
+            } else {
+                section.worse.push(Regression {
+                    id: item.id.clone(),
+                    before: known.map(|known| known.outcome.clone()),
+                    now: item.outcome.clone(),
+                });
+            }
+        }
+        Self { baseline: Some(section), ..self }
+    }
 }
 
-/// Requirements that fail now and did not fail in `baseline`; with [`FailOn::Should`] also new warnings about a `should`.
-/// A failure of what could not be judged then, or was not there, is a new failure. What cannot be judged now is not worse:
-/// nothing is known about it, and a report says so in its own way.
-pub fn regressions(baseline: &Report, now: &Report, fail_on: FailOn) -> Vec<Regression> {
-    let before: BTreeMap<&str, &str> =
-        baseline.requirements.iter().map(|item| (item.id.as_str(), item.outcome.as_str())).collect();
-    now.requirements
-        .iter()
-        .filter(|item| {
-            let counts = match item.outcome.as_str() {
-                "fail" => true,
-                "warn" => fail_on == FailOn::Should && item.level == Level::Should,
-                _ => false,
-            };
-            let known = before.get(item.id.as_str());
-            counts && known.is_none_or(|known| *known != "fail" && *known != item.outcome)
-        })
-        .map(|item| Regression {
-            id: item.id.clone(),
-            before: before.get(item.id.as_str()).map(|outcome| (*outcome).to_owned()),
-            now: item.outcome.clone(),
-        })
-        .collect()
+/// Whether an outcome makes an agent nonconformant.
+fn counts(item: &RequirementItem, fail_on: FailOn) -> bool {
+    match item.outcome.as_str() {
+        "fail" => true,
+        "warn" => fail_on == FailOn::Should && item.level == Level::Should,
+        _ => false,
+    }
+}
+
+/// The comparison in a few words.
+pub(super) fn in_words(section: &BaselineSection) -> String {
+    let mended = if section.mended > 0 { format!(", {} mended", section.mended) } else { String::new() };
+    format!("baseline: {} known, {} worse{mended}", section.known, section.worse.len())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::baseline::in_words;
 use super::escape::markup as text;
 use super::model::{Report, RequirementItem};
 
@@ -47,6 +48,12 @@ pub fn html(report: &Report) -> String {
         if !problem.stderr.is_empty() {
             let _ = writeln!(out, "<pre>{}</pre>", text(&problem.stderr));
         }
+    }
+    for note in &report.notes {
+        let _ = writeln!(out, "<p>Note: {}</p>", text(note));
+    }
+    if let Some(section) = &report.baseline {
+        let _ = writeln!(out, "<p>Compared with a {}</p>", text(&in_words(section)));
     }
     let counts = &report.counts;
     let _ = writeln!(

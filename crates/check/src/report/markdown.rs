@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::baseline::in_words;
 use super::escape::{code, markdown as text};
 use super::model::{Report, RequirementItem};
 
@@ -18,6 +19,9 @@ pub fn markdown(report: &Report) -> String {
     if let Some(problem) = &report.problem {
         let _ = writeln!(out, "**{}**: {}\n", text(&problem.kind), text(&problem.message));
     }
+    for note in &report.notes {
+        let _ = writeln!(out, "**Note**: {}\n", text(note));
+    }
     let counts = &report.counts;
     let _ = writeln!(out, "| pass | fail | warn | skipped | inconclusive |\n| ---: | ---: | ---: | ---: | ---: |");
     let _ = writeln!(
@@ -25,6 +29,16 @@ pub fn markdown(report: &Report) -> String {
         "| {} | {} | {} | {} | {} |\n",
         counts.pass, counts.fail, counts.warn, counts.skipped, counts.inconclusive
     );
+    if let Some(section) = &report.baseline {
+        let _ = writeln!(out, "Compared with a {}.\n", in_words(section));
+        for worse in &section.worse {
+            let before = worse.before.as_deref().unwrap_or("not there");
+            let _ = writeln!(out, "- {} was {}, is {}", text(&worse.id), text(before), text(&worse.now));
+        }
+        if !section.worse.is_empty() {
+            out.push('\n');
+        }
+    }
     for (heading, outcome) in [("Failed", "fail"), ("Could not be judged", "inconclusive"), ("Warnings", "warn")] {
         let items: Vec<_> = report.requirements.iter().filter(|item| item.outcome == outcome).collect();
         if items.is_empty() {

@@ -12,15 +12,14 @@ mod model;
 mod sarif;
 mod terminal;
 
-pub use baseline::{Regression, regressions};
 #[cfg(unix)]
 pub(crate) use escape::{plain, plain_cut};
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
 pub use model::{
-    AgentSection, CountsSection, DriverSection, EvidenceItem, HostSection, PackSection, PintleSection, ProblemSection,
-    REPORT_SCHEMA, Report, ReportContext, RequirementItem, ScenarioTiming, TimingSection,
+    AgentSection, BaselineSection, CountsSection, DriverSection, EvidenceItem, HostSection, PackSection, PintleSection,
+    ProblemSection, REPORT_SCHEMA, Regression, Report, ReportContext, RequirementItem, ScenarioTiming, TimingSection,
 };
 pub use sarif::sarif;
 pub use terminal::{TerminalStyle, list, terminal};

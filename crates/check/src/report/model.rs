@@ -24,6 +24,9 @@ pub struct Report {
     /// What concerns the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<ProblemSection>,
+    /// What else the reader of the verdict should know, a sentence each: a login that the agent refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// This program.
     pub pintle: PintleSection,
     /// The pack.
@@ -38,6 +41,9 @@ pub struct Report {
     pub run: String,
     /// How many requirements had each outcome.
     pub counts: CountsSection,
+    /// What it is like beside an earlier report; absent when there was none to compare it with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<BaselineSection>,
     /// One item per requirement, in the pack's order.
     pub requirements: Vec<RequirementItem>,
     /// How long it took.
@@ -147,6 +153,31 @@ pub struct CountsSection {
     pub inconclusive: usize,
 }
 
+/// A report beside an earlier one. The verdict is the agent's own whatever stands here; the exit code is by this.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BaselineSection {
+    /// Requirements that fail now and failed then.
+    pub known: usize,
+    /// Requirements that are worse than they were.
+    pub worse: Vec<Regression>,
+    /// Requirements that pass now and failed then.
+    pub mended: usize,
+}
+
+/// A requirement that is worse than it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Regression {
+    /// The requirement.
+    pub id: String,
+    /// Its outcome in the earlier report; absent when it was not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Its outcome now.
+    pub now: String,
+}
+
 /// One requirement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -245,6 +276,8 @@ fn is_zero(value: &usize) -> bool {
 pub struct ReportContext {
     /// See [`Report::demo`].
     pub demo: bool,
+    /// See [`Report::notes`].
+    pub notes: Vec<String>,
     /// Version of this program.
     pub version: String,
     /// See [`Report::agent`].
@@ -272,6 +305,7 @@ impl Report {
             verdict: judgement.verdict(fail_on).as_str().to_owned(),
             demo: context.demo,
             problem: judgement.problem.as_ref().map(problem),
+            notes: context.notes,
             pintle: PintleSection { version: context.version },
             pack: PackSection {
                 name: pack.manifest.name.clone(),
@@ -284,6 +318,7 @@ impl Report {
             host: context.host,
             run: context.run,
             counts: counts.into(),
+            baseline: None,
             requirements: judgement.results.iter().map(item).collect(),
             timing: context.timing,
             recording_faults: context.recording_faults,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anstyle::{AnsiColor, Style};
 
+use super::baseline::in_words;
 use super::escape::{plain, plain_cut};
 use super::model::{CountsSection, EvidenceItem, Report, RequirementItem};
 use crate::pack::{Level, Pack};
@@ -23,6 +24,10 @@ pub fn terminal(report: &Report, style: TerminalStyle) -> String {
     page.head(report);
     if let Some(problem) = &report.problem {
         page.problem(problem);
+    }
+    for note in &report.notes {
+        page.line(&format!("{}: {}", page.paint(YELLOW, "Note"), plain(note)));
+        page.line("");
     }
     page.summary(report);
     page.attention(report);
@@ -305,8 +310,9 @@ impl Page {
             },
             _ => String::new(),
         };
+        let beside = report.baseline.as_ref().map(|section| format!("; {}", in_words(section))).unwrap_or_default();
         let tail = format!("({seconds:.1} s{run})");
-        self.line(&format!("{}{because}  {}", self.paint(style, &report.verdict), self.paint(DIM, &tail)));
+        self.line(&format!("{}{because}{beside}  {}", self.paint(style, &report.verdict), self.paint(DIM, &tail)));
         for fault in &report.recording_faults {
             self.line(&format!("{}: {}", self.paint(YELLOW, "evidence not fully recorded"), plain(fault)));
         }

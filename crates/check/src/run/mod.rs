@@ -45,7 +45,7 @@ pub use stored::{StoredCheck, StoredError};
 
 use crate::cel::Worker;
 use crate::json::read_own;
-use crate::judge::{FailOn, Judgement, ScenarioEvidence, ScenarioRun, judge};
+use crate::judge::{FailOn, Judgement, ScenarioEvidence, ScenarioRun, judge, login_note};
 use crate::pack::LoadError;
 use crate::report::{AgentSection, DriverSection, HostSection, Report, ReportContext, TimingSection};
 use drive::{DriverFacts, Work, work};
@@ -275,6 +275,7 @@ fn context(
 ) -> ReportContext {
     ReportContext {
         demo: request.agent.demo,
+        notes: login_note(evidence).into_iter().collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         agent: agent_section(request.agent.argv.clone(), evidence),
         driver: driver_section(driver_argv(request), recorded.driver.as_ref()),

@@ -14,7 +14,7 @@ use super::evidence::{
 };
 use crate::cel::Evaluator;
 use crate::json::read_own;
-use crate::judge::{FailOn, Fault, ScenarioEvidence, ScenarioRun, judge};
+use crate::judge::{FailOn, Fault, ScenarioEvidence, ScenarioRun, judge, login_note};
 use crate::pack::Pack;
 use crate::report::{AgentSection, DriverSection, HostSection, Report, ReportContext, TimingSection};
 use crate::trace::TraceBuilder;
@@ -144,6 +144,7 @@ impl StoredCheck {
         let member = |name: &str| identity.and_then(|identity| identity.get(name)?.as_str()).map(str::to_owned);
         let context = ReportContext {
             demo: self.facts.agent.demo,
+            notes: login_note(&self.evidence).into_iter().collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             agent: AgentSection::from_init(self.facts.agent.argv.clone(), init.unwrap_or(&serde_json::Value::Null)),
             driver: DriverSection {

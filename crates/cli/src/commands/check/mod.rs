@@ -82,6 +82,9 @@ pub(crate) struct CheckArgs {
     files: Files,
     #[command(flatten)]
     judging: Judging,
+    /// Compare with no earlier report, also where the project names one.
+    #[arg(long, conflicts_with = "baseline")]
+    no_baseline: bool,
     /// Drivers, and so agents, that run at once. Default: 1, or one per processor for the built-in agent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: Option<u8>,
@@ -153,12 +156,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
         output::list(&pack, args.judging.format)?;
         return Ok(Exit::Ok);
     }
+    request::unknown_prompts(args, project.as_ref(), &pack)?;
     let baseline = request::baseline(args, project.as_ref())?;
     let scratch = scratch()?;
     let place = place(args)?;
     let fail_on = args.judging.fail_on.into();
     let request = request::build(args, project, pack, scratch.path())?;
     let places = place.as_ref().map(|place| place.places.clone());
+    output::try_places(&args.files, args.out.as_deref())?;
     if request.agent.demo {
         output::note("no agent is named, so the built-in one is checked: pintle check -- YOUR-AGENT checks yours");
     }
@@ -183,7 +188,10 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
     let Some(checked) = checked else {
         return Err(CommandError::new(Exit::Inconclusive, "interrupted", "finish the check: it was interrupted twice"));
     };
-    let checked = checked.map_err(|error| refusal(&error, args.out.is_some()))?;
+    let mut checked = checked.map_err(|error| refusal(&error, args.out.is_some()))?;
+    if let Some(baseline) = &baseline {
+        checked.report = checked.report.compared(baseline, fail_on);
+    }
     if args.out.is_none()
         && let Some(places) = places
     {
@@ -192,7 +200,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<Exit, CommandError> {
     }
     let place = Place { run: checked.run.as_deref(), out: args.out.as_deref() };
     output::show(&checked.report, place, &args.files, args.judging.format)?;
-    Ok(output::exit(&checked.report, baseline.as_ref(), fail_on))
+    Ok(output::exit(&checked.report))
 }
 
 /// Where evidence goes: below `--out`, which must work, else into the user's home for state, if there is one.

@@ -1,12 +1,11 @@
 //! What a check leaves: standard output, report files, exit code.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pintle_check::judge::FailOn;
 use pintle_check::pack::Pack;
-use pintle_check::report::{self, Report, TerminalStyle, regressions};
+use pintle_check::report::{self, Report, TerminalStyle};
 use pintle_store::{RealFs, atomic, fsx};
 use serde_json::json;
 
@@ -45,6 +44,41 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(err, "{text}");
 }
 
+impl Files {
+    /// The files that are wanted, with their options.
+    fn wanted(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let all = [("--junit", &self.junit), ("--sarif", &self.sarif), ("--html", &self.html), ("--md", &self.md)];
+        all.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
+    }
+}
+
+/// Tries whether the reports can be written, before the work that they are about is done.
+pub(super) fn try_places(files: &Files, out: Option<&Path>) -> Result<(), CommandError> {
+    if let Some(out) = out {
+        let dir = std::path::absolute(out).map_err(|error| unwritable("--out", out, &error))?;
+        fsx::ensure_dir(&RealFs, &dir).map_err(|error| unwritable("--out", out, &error))?;
+        try_dir(&dir).map_err(|error| unwritable("--out", out, &error))?;
+    }
+    for (option, path) in files.wanted() {
+        let full = std::path::absolute(path).map_err(|error| unwritable(option, path, &error))?;
+        // A report is put in the place of a file; a device or a pipe would be gone.
+        if std::fs::metadata(&full).is_ok_and(|meta| !meta.is_file()) {
+            let refused = io::Error::other("it is there and is no plain file");
+            return Err(unwritable(option, path, &refused));
+        }
+        try_dir(full.parent().unwrap_or(&full)).map_err(|error| {
+            let refused = unwritable(option, path, &error);
+            let is_missing = error.kind() == io::ErrorKind::NotFound;
+            if is_missing { refused.hint("the directory must be there") } else { refused }
+        })?;
+    }
+    Ok(())
+}
+
+fn try_dir(dir: &Path) -> io::Result<()> {
+    tempfile::Builder::new().prefix(".pintle-").tempfile_in(dir).map(drop)
+}
+
 /// Shows a report and writes the files that were asked for. A file that cannot be written is an error after the result
 /// was shown.
 pub(super) fn show(report: &Report, place: Place<'_>, files: &Files, format: Format) -> Result<(), CommandError> {
@@ -57,55 +91,59 @@ pub(super) fn show(report: &Report, place: Place<'_>, files: &Files, format: For
                 note(&format!("evidence: {}", run.display()));
             }
         }
-        Format::Json => std::io::stdout().lock().write_all(&as_json(report)?)?,
+        Format::Json => io::stdout().lock().write_all(&as_json(report)?)?,
     }
     for fault in &report.recording_faults {
         note(&format!("warning: {fault}"));
     }
-    let mut wanted: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     if let Some(out) = place.out {
-        let every = report::every_format(report).map_err(|error| not_written(&error))?;
-        wanted.extend(every.into_iter().map(|file| (out.join(file.name), file.bytes)));
+        fsx::ensure_dir(&RealFs, out).map_err(|error| unwritable("--out", out, &error))?;
+        for file in report::every_format(report).map_err(|error| not_written(&error))? {
+            write("--out", &out.join(file.name), &file.bytes)?;
+        }
     }
-    if let Some(path) = &files.junit {
-        wanted.push((path.clone(), report::junit(report).into_bytes()));
-    }
-    if let Some(path) = &files.sarif {
-        wanted.push((path.clone(), report::sarif(report).map_err(|error| not_written(&error))?));
-    }
-    if let Some(path) = &files.html {
-        wanted.push((path.clone(), report::html(report).into_bytes()));
-    }
-    if let Some(path) = &files.md {
-        wanted.push((path.clone(), report::markdown(report).into_bytes()));
-    }
-    if let Some(out) = place.out {
-        fsx::ensure_dir(&RealFs, out).map_err(|error| not_written(&error))?;
-    }
-    for (path, bytes) in wanted {
-        let path = std::path::absolute(&path).unwrap_or(path);
-        atomic::replace(&RealFs, &path, &bytes).map_err(|error| not_written(&error))?;
+    for (option, path) in files.wanted() {
+        let bytes = match option {
+            "--junit" => report::junit(report).into_bytes(),
+            "--sarif" => report::sarif(report).map_err(|error| not_written(&error))?,
+            "--html" => report::html(report).into_bytes(),
+            _ => report::markdown(report).into_bytes(),
+        };
+        write(option, path, &bytes)?;
     }
     Ok(())
+}
+
+fn write(option: &str, path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+    let full = std::path::absolute(path).map_err(|error| unwritable(option, path, &error))?;
+    atomic::replace(&RealFs, &full, bytes).map_err(|error| unwritable(option, path, &error))
+}
+
+/// The path as the user gave it, and the last cause: what is between speaks of files that nobody knows.
+fn unwritable(option: &str, path: &Path, error: &dyn std::error::Error) -> CommandError {
+    let mut cause = error;
+    while let Some(below) = cause.source() {
+        cause = below;
+    }
+    CommandError::new(Exit::Usage, "report", format!("write `{}` for {option}: {cause}", path.display()))
 }
 
 /// The exit code that a report means.
 ///
 /// An agent that did not start comes first, since nothing else was learned; then what failed, or, with a baseline, what is
 /// worse than there; then the wish to authenticate; then what could not be judged.
-pub(super) fn exit(report: &Report, baseline: Option<&Report>, fail_on: FailOn) -> Exit {
+pub(super) fn exit(report: &Report) -> Exit {
     let problem = report.problem.as_ref().map(|problem| problem.kind.as_str());
     if problem == Some("agent_did_not_start") {
         return Exit::NotStarted;
     }
-    let failed = match baseline {
+    let failed = match &report.baseline {
         Some(baseline) => {
-            let worse = regressions(baseline, report, fail_on);
-            for regression in &worse {
-                let before = regression.before.as_deref().unwrap_or("not there");
-                note(&format!("worse than the baseline: {} was {before}, is {}", regression.id, regression.now));
+            for worse in &baseline.worse {
+                let before = worse.before.as_deref().unwrap_or("not there");
+                note(&format!("worse than the baseline: {} was {before}, is {}", worse.id, worse.now));
             }
-            !worse.is_empty()
+            !baseline.worse.is_empty()
         }
         None => report.verdict == "nonconformant",
     };
@@ -147,7 +185,7 @@ pub(super) fn list(pack: &Pack, format: Format) -> Result<(), CommandError> {
                 "requirements": manifest.requirements.iter().map(requirement).collect::<Vec<_>>(),
                 "scenarios": pack.scenarios.iter().map(scenario).collect::<Vec<_>>(),
             });
-            writeln!(std::io::stdout().lock(), "{list}")?;
+            writeln!(io::stdout().lock(), "{list}")?;
         }
     }
     Ok(())
@@ -163,7 +201,7 @@ fn not_written(error: &dyn std::error::Error) -> CommandError {
 
 #[cfg(unix)]
 pub(crate) fn terminal_width() -> usize {
-    let stdout = std::io::stdout();
+    let stdout = io::stdout();
     match rustix::termios::tcgetwinsize(&stdout) {
         Ok(size) => usize::from(size.ws_col),
         Err(_) => 0,
@@ -177,6 +215,8 @@ pub(crate) fn terminal_width() -> usize {
 
 #[cfg(test)]
 mod tests {
+    use pintle_check::judge::FailOn;
+
     use super::*;
 
     fn report(outcomes: &[(&str, &str, &str)], problem: Option<&str>, verdict: &str) -> Report {
@@ -211,7 +251,7 @@ mod tests {
             (&open, Some("agent_did_not_start"), "inconclusive", Exit::NotStarted),
             (&[("A", "must", "pass"), ("B", "should", "warn")], None, "conformant", Exit::Ok),
         ] {
-            assert_eq!(exit(&report(outcomes, problem, verdict), None, FailOn::Must), expected, "{outcomes:?}");
+            assert_eq!(exit(&report(outcomes, problem, verdict)), expected, "{outcomes:?}");
         }
     }
 
@@ -219,11 +259,11 @@ mod tests {
     fn a_baseline_forgives_what_it_knows_and_worse_outranks_open() {
         let known = report(&[("A", "must", "fail"), ("B", "must", "pass")], None, "nonconformant");
         let same = report(&[("A", "must", "fail"), ("B", "must", "pass")], None, "nonconformant");
-        assert_eq!(exit(&same, Some(&known), FailOn::Must), Exit::Ok);
+        assert_eq!(exit(&same.clone().compared(&known, FailOn::Must)), Exit::Ok);
         let worse = report(&[("A", "must", "inconclusive"), ("B", "must", "fail")], None, "nonconformant");
-        assert_eq!(exit(&worse, Some(&known), FailOn::Must), Exit::Failed);
+        assert_eq!(exit(&worse.clone().compared(&known, FailOn::Must)), Exit::Failed);
         let unknown = report(&[("A", "must", "inconclusive"), ("B", "must", "pass")], None, "inconclusive");
-        assert_eq!(exit(&unknown, Some(&known), FailOn::Must), Exit::Inconclusive);
+        assert_eq!(exit(&unknown.clone().compared(&known, FailOn::Must)), Exit::Inconclusive);
     }
 
     /// A failure of what was not judged before, or was not there, is a new failure.
@@ -232,10 +272,10 @@ mod tests {
         let now = report(&[("A", "must", "fail")], None, "nonconformant");
         for before in ["pass", "inconclusive", "skipped", "warn"] {
             let known = report(&[("A", "must", before)], None, "conformant");
-            assert_eq!(exit(&now, Some(&known), FailOn::Must), Exit::Failed, "{before}");
+            assert_eq!(exit(&now.clone().compared(&known, FailOn::Must)), Exit::Failed, "{before}");
         }
         let empty = report(&[], None, "conformant");
-        assert_eq!(exit(&now, Some(&empty), FailOn::Must), Exit::Failed);
+        assert_eq!(exit(&now.clone().compared(&empty, FailOn::Must)), Exit::Failed);
         let warned = report(&[("A", "should", "warn")], None, "conformant");
         let clean = report(&[("A", "should", "pass")], None, "conformant");
         for (known, fail_on, expected) in [
@@ -243,7 +283,7 @@ mod tests {
             (&clean, FailOn::Should, Exit::Failed),
             (&warned, FailOn::Should, Exit::Ok),
         ] {
-            assert_eq!(exit(&warned, Some(known), fail_on), expected, "{fail_on:?}");
+            assert_eq!(exit(&warned.clone().compared(known, fail_on)), expected, "{fail_on:?}");
         }
     }
 }

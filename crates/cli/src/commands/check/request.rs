@@ -43,6 +43,23 @@ pub(super) fn pack(args: &CheckArgs, project: Option<&Project>) -> Result<Pack, 
     load_pack(wanted.as_deref().unwrap_or(DEFAULT_PACK))
 }
 
+/// Texts of the project for prompts that the pack does not have: a slip, which would leave the pack's own text in place.
+pub(super) fn unknown_prompts(args: &CheckArgs, project: Option<&Project>, pack: &Pack) -> Result<(), CommandError> {
+    let Some(project) = project else { return Ok(()) };
+    let known = &pack.manifest.prompts;
+    let Some(name) = project.config.prompts.keys().find(|name| !known.contains_key(*name)) else { return Ok(()) };
+    let line = project.prompt_lines.get(name).copied().unwrap_or(1);
+    let file = project.file();
+    let what = format!("`{}`, line {line}: the pack {} has no prompt `{name}`", file.display(), pack.manifest.name);
+    let has = format!("it has {}", known.keys().map(String::as_str).collect::<Vec<_>>().join(", "));
+    if args.pack.is_some() {
+        // The texts were written for the project's own pack.
+        output::note(&format!("warning: {what}; {has}"));
+        return Ok(());
+    }
+    Err(CommandError::new(Exit::Usage, "config", format!("understand {what}")).hint(has))
+}
+
 /// A pack by the name or path that a user gave.
 pub(super) fn load_pack(wanted: &str) -> Result<Pack, CommandError> {
     Pack::select(&RealFs, wanted).map_err(|error| {
@@ -63,14 +80,28 @@ pub(super) fn unknown_case(error: &LoadError) -> CommandError {
 
 /// The report that the result is compared with.
 pub(super) fn baseline(args: &CheckArgs, project: Option<&Project>) -> Result<Option<Report>, CommandError> {
-    let configured = project.and_then(|project| Some(project.root.join(project.config.baseline.as_ref()?)));
-    args.judging.baseline.clone().or(configured).map(|path| read_baseline(&path)).transpose()
+    if args.no_baseline {
+        return Ok(None);
+    }
+    if let Some(path) = &args.judging.baseline {
+        return read_baseline(path).map(Some);
+    }
+    let Some((project, path)) = project.and_then(|project| Some((project, project.config.baseline.as_ref()?))) else {
+        return Ok(None);
+    };
+    read_baseline(&project.root.join(path)).map(Some).map_err(|error| {
+        let file = project.file();
+        error.hint(format!("`{}` names it as the baseline; --no-baseline does without it", file.display()))
+    })
 }
 
 /// A report from a file.
 pub(super) fn read_baseline(path: &Path) -> Result<Report, CommandError> {
-    let bytes = fsx::read_bounded(&RealFs, path, MAX_BASELINE_BYTES)
-        .map_err(|error| CommandError::caused(Exit::Usage, "baseline", &error))?;
+    let bytes = fsx::read_bounded(&RealFs, path, MAX_BASELINE_BYTES).map_err(|error| {
+        let refused = CommandError::caused(Exit::Usage, "baseline", &error);
+        let make = format!("pintle check --no-baseline --format json -- my-agent --acp >{}", path.display());
+        if error.kind() == std::io::ErrorKind::NotFound { refused.hint(format!("make one: {make}")) } else { refused }
+    })?;
     let refused = |error: &dyn std::fmt::Display| {
         let message = format!("read the baseline `{}`: it is no report of pintle: {error}", path.display());
         CommandError::new(Exit::Usage, "baseline", message)
@@ -112,8 +143,8 @@ pub(super) fn build(
 ) -> Result<CheckRequest, CommandError> {
     let this = this_program()?;
     let current = current_dir()?;
-    let Project { root, config } =
-        project.unwrap_or_else(|| Project { root: current.clone(), config: Default::default() });
+    let (root, config) =
+        project.map_or_else(|| (current.clone(), Default::default()), |project| (project.root, project.config));
     let (argv, cwd, demo) = if !args.agent.is_empty() {
         (words(&args.agent)?, current.clone(), false)
     } else if !config.command.is_empty() {

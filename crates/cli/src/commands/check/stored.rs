@@ -16,8 +16,9 @@ use crate::exit::Exit;
 /// What `pintle judge` is told.
 #[derive(Debug, Args)]
 pub(crate) struct JudgeArgs {
-    /// The run: `latest`, its id or the beginning of it, or the path of its directory or of an exported `.zip`.
-    #[arg(value_name = "RUN")]
+    /// The run: `latest`, its id or the beginning of it, or the path of its directory, of a directory that a check was
+    /// given as `--out` (its latest run), or of an exported `.zip`.
+    #[arg(value_name = "RUN", default_value = "latest")]
     run: String,
     /// Judge by another pack than the one that the run was made with.
     #[arg(long, value_name = "PACK")]
@@ -51,12 +52,16 @@ pub(crate) fn run(args: &JudgeArgs) -> Result<Exit, CommandError> {
         ));
     }
     let baseline = args.judging.baseline.as_deref().map(request::read_baseline).transpose()?;
+    output::try_places(&args.files, args.out.as_deref())?;
     let fail_on = args.judging.fail_on.into();
     let mut evaluator = Worker::new(request::evaluator(request::this_program()?));
-    let report = check.judge(&pack, fail_on, &mut evaluator);
+    let mut report = check.judge(&pack, fail_on, &mut evaluator);
+    if let Some(baseline) = &baseline {
+        report = report.compared(baseline, fail_on);
+    }
     let place = Place { run: None, out: args.out.as_deref() };
     output::show(&report, place, &args.files, args.judging.format)?;
-    Ok(output::exit(&report, baseline.as_ref(), fail_on))
+    Ok(output::exit(&report))
 }
 
 /// The pack of the run: built in by its name, or where it was.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pintle_sdk::driver::{
-    CompletedParams, Core, CoreError, Digest, DriverLaunch, Ended, InstanceId, Invoke, MAX_INPUT_BYTES, Observed,
-    Permission, Plan, TerminalStatus, artifact_digest,
+    CompletedParams, Core, CoreError, Digest, DriverLaunch, Ended, ErrorClass, HelloResult, InstanceId, Invoke,
+    MAX_INPUT_BYTES, Observed, Permission, Plan, TerminalStatus, artifact_digest,
 };
 use pintle_sdk::process::{Environment, Shim};
 use pintle_store::{RealFs, fsx};
@@ -164,9 +164,10 @@ async fn carry_out(args: &Args, launch: DriverLaunch, input: Vec<u8>, stop: &Sto
         Err(Failure::Output(error)) => Err(error.into()),
         Err(Failure::Core(error)) => {
             let refused = matches!(error, CoreError::Refused { .. } | CoreError::Command(_));
+            let approvals = to_approve(&error, core.driver(), &granted(args));
             let ended = if refused { core.shutdown().await } else { core.kill().await };
             let exit = if refused { Exit::Failed } else { Exit::Inconclusive };
-            Err(with_stderr(told(exit, &error), Some(&ended)))
+            Err(with_stderr(told(exit, &error).hint_all(approvals), Some(&ended)))
         }
         Err(Failure::Interrupted) => {
             core.kill().await;
@@ -194,9 +195,8 @@ async fn observe(
     stop: &Stop,
 ) -> Result<Option<CompletedParams>, Failure> {
     let requested = core.driver().map(|hello| hello.requested_permissions.clone()).unwrap_or_default();
-    let all = args.approve.iter().any(|name| name == "all");
-    let grants = grants(&args.approve).unwrap_or_default();
-    let approved: Vec<Permission> = requested.into_iter().filter(|name| all || grants.contains(name)).collect();
+    let approves = granted(args);
+    let approved: Vec<Permission> = requested.into_iter().filter(|name| approves(name)).collect();
     let digest = Digest::of(&input);
     core.prepare(Plan { digest, approved, fixtures: Vec::new() }).await.map_err(Failure::Core)?;
     let invoke = Invoke {
@@ -260,9 +260,39 @@ fn new_id() -> Option<InstanceId> {
     InstanceId::new(now_ms(), random).ok()
 }
 
+/// Whether a permission is approved by the command line.
+fn granted(args: &Args) -> impl Fn(&Permission) -> bool {
+    let all = args.approve.iter().any(|name| name == "all");
+    let grants = grants(&args.approve).unwrap_or_default();
+    move |permission| all || grants.contains(permission)
+}
+
+/// What to add where a driver refuses to work without more permissions: those that it names, else all that it asked for
+/// and did not get.
+fn to_approve(error: &CoreError, hello: Option<&HelloResult>, granted: &dyn Fn(&Permission) -> bool) -> Vec<String> {
+    let CoreError::Refused { error, .. } = error else { return Vec::new() };
+    if error.data.class != ErrorClass::PermissionDenied {
+        return Vec::new();
+    }
+    let requested = hello.map(|hello| hello.requested_permissions.as_slice()).unwrap_or_default();
+    let missing: Vec<&str> = requested.iter().filter(|name| !granted(name)).map(Permission::as_str).collect();
+    let is_named = |name: &&str| error.message.split([' ', ',', '`']).any(|word| word == *name);
+    let named: Vec<&str> = missing.iter().copied().filter(is_named).collect();
+    let wanted = if named.is_empty() { missing } else { named };
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let options: Vec<String> = wanted.iter().map(|name| format!("--approve {name}")).collect();
+    vec![format!("add {}", options.join(" "))]
+}
+
 fn told(exit: Exit, error: &CoreError) -> CommandError {
     let class = error.class();
-    CommandError::new(exit, class.as_str(), format!("run the operation: {} ({class})", chain(error)))
+    let behind = format!(" ({class})");
+    let words = chain(error);
+    // A refusal names its class itself.
+    let words = words.strip_suffix(&behind).unwrap_or(&words);
+    CommandError::new(exit, class.as_str(), format!("run the operation: {words}{behind}"))
 }
 
 /// What the driver wrote to standard error is often the reason. Secrets that it wrote there are replaced.

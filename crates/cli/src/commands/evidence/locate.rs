@@ -59,6 +59,10 @@ impl Located {
             Err(FindError::NoRuns { .. } | FindError::NotFound { .. }) if archive.is_file() => {
                 return Self::unpacked(archive);
             }
+            // What a check was given as `--out`.
+            Err(FindError::NoRuns { .. } | FindError::NotFound { .. }) if archive.join("runs").is_dir() => {
+                find_run(&RealFs, &Places::below(&absolute(archive)), "latest")?
+            }
             Err(error) => return Err(error.into()),
         };
         Ok(Self { stored: StoredRun::open(Arc::new(RealFs), &dir)?, _scratch: None })
@@ -75,6 +79,11 @@ impl Located {
         let dir = unpack(&RealFs, &archive, scratch.path(), ArchiveLimits::default())?;
         Ok(Self { stored: StoredRun::open(Arc::new(RealFs), &dir)?, _scratch: Some(scratch) })
     }
+}
+
+/// The path from the root; as it is where there is no current directory.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Where runs are.

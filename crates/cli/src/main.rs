@@ -1,5 +1,6 @@
 //! The `pintle` binary: parse, run, exit code. What a command does is in its module; what it knows is in the libraries.
 
+mod about;
 mod commands;
 mod config;
 mod error;
@@ -83,9 +84,12 @@ fn main() -> ExitCode {
         Ok(cli) => run(&cli.command),
         Err(mut error) => {
             meant::agent_after_dashes(&mut error, &args, |args| Cli::try_parse_from(args).is_ok());
-            // Help and version are not errors; a closed output is not one either.
+            if !error.use_stderr() {
+                return finish(about::print(&error, &args), false) as u8;
+            }
+            // A closed standard error leaves nobody to tell.
             let _ = error.print();
-            (if error.use_stderr() { for_task(Exit::Usage) } else { Exit::Ok }) as u8
+            for_task(Exit::Usage) as u8
         }
     }));
     done.unwrap_or_else(|_| for_task(Exit::Panic) as u8).into()

@@ -78,6 +78,16 @@ fn bad_toml_has_file_and_line() {
     user.refused_scenario("do = \"initialize\"", "do = \"initialize\"\nwat = 1", 7, &["wat"]);
     user.refused_scenario("do = \"initialize\"", "do = \"wait\"\nfor = \"reply\"\nof = \"nobody\"", 6, &["nobody"]);
     user.refused_scenario("level = \"must\"", "level = \"most\"", 10, &["most"]);
+    for (step, line, words) in [
+        ("do = \"prompt\"\ntext = \"say ${nope}\"", 10, &["`${nope}`", "`text`", "`blocks`"][..]),
+        ("do = \"prompt\"\nblocks = [{ type = \"text\", text = \"${nope}\" }]", 10, &["`nope`"]),
+        ("do = \"prompt\"\nprompt = \"short\"\nmeta = { a = \"${nope}\" }", 10, &["`nope`"]),
+        ("do = \"new_session\"\nas = \"other\"\nmcp_servers = [{ name = \"${nope}\" }]", 10, &["`nope`"]),
+        ("do = \"respond\"\nmethod = \"x\"\nresult_json = \"\\\"${nope}\\\"\"", 10, &["`nope`"]),
+    ] {
+        let steps = format!("do = \"initialize\"\n[[step]]\ndo = \"new_session\"\n[[step]]\n{step}");
+        user.refused_scenario("do = \"initialize\"", &steps, line, words);
+    }
     user.refused_scenario("schema = \"pintle.scenario.v1\"", "schema = \"pintle.scenario.v2\"", 1, &["v2"]);
 }
 

@@ -79,6 +79,7 @@ fn a_run_is_listed_shown_verified_sent_on_and_judged_again() {
     assert_eq!((&rows["runs"][0]["id"], &rows["runs"][0]["state"]), (&Value::from(id.as_str()), &"finished".into()));
 
     let shown = user.evidence(&["show", &id[..8]], 0);
+    assert!(shown.lines().any(|line| line.ends_with("[step] ok initialize")), "{shown}");
     assert!(shown.starts_with("== basics\n"), "{shown}");
     let at = |what: &str| shown.find(what).unwrap_or_else(|| panic!("no {what} in {shown}"));
     assert!(at("> ") < at("\"method\":\"initialize\"") && at("\"initialize\"") < at("\"protocolVersion\""));

@@ -238,3 +238,66 @@ fn completions_and_manual_pages_know_every_command() {
     check_exit(&["man", "judge", "fly"], b"", 2, "it has no commands");
     check_exit(&["completions", "dash"], b"", 2, "dash");
 }
+
+/// A script reads the first line; who reports a fault needs the others.
+#[test]
+fn the_versions_are_told() {
+    let text = |args: &[&str]| {
+        let output = pintle(args, b"");
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let short = concat!("pintle ", env!("CARGO_PKG_VERSION"), "\n");
+    for command in [&[][..], &["check"], &["driver", "run"], &["task"], &["task", "install"], &["pointer", "set"]] {
+        assert_eq!(text(&[command, &["-V"]].concat()), short, "{command:?}");
+        let long = text(&[command, &["--version"]].concat());
+        let names: Vec<&str> = long.lines().skip(1).filter_map(|line| Some(line.split_once(": ")?.0)).collect();
+        assert_eq!(names, ["target", "pack", "ACP", "Driver RPC"], "{command:?}");
+        assert!(long.starts_with(short) && long.contains("\npack: acp-v1 "), "{long}");
+    }
+}
+
+#[test]
+fn a_manual_page_has_its_program_and_what_options_take() {
+    let output = pintle(&["man", "task", "install"], b"");
+    let page = String::from_utf8(output.stdout).expect("UTF-8");
+    let title = page.lines().find(|line| line.starts_with(".TH")).expect("a title");
+    assert!(title.contains(concat!("\"pintle ", env!("CARGO_PKG_VERSION"))), "{title}");
+    assert!(page.contains("[\\-\\-agent AGENT].. ") && page.contains("[\\-\\-dry\\-run]"), "{page}");
+    let check = String::from_utf8(pintle(&["man", "check"], b"").stdout).expect("UTF-8");
+    for word in ["[\\-\\-env NAME[=VALUE]]..", "[\\-\\-isolate\\-agent[=NETWORK]]", "[\\-\\- AGENT].."] {
+        assert!(check.contains(word), "{word} is not in:\n{check}");
+    }
+}
+
+/// What only prints fails when nothing can be written, and does not when nobody reads it.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_is_told_and_a_closed_reader_is_not() {
+    for args in [
+        &["help"][..],
+        &["check", "--help"],
+        &["--version"],
+        &["task", "--help"],
+        &["task", "-V"],
+        &["man"],
+        &["completions", "bash"],
+        &["check", "--list"],
+        &["check", "--list", "--format", "json"],
+        &["driver", "check", "--list"],
+        &["mock", "agent", "--list-faults"],
+    ] {
+        let run = |stdout: Stdio| {
+            let output =
+                Command::new(env!("CARGO_BIN_EXE_pintle")).args(args).stdin(Stdio::null()).stdout(stdout).output();
+            let output = output.expect("the binary runs");
+            (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+        };
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+        let (code, told) = run(full.into());
+        assert!(code == Some(1) && told.contains("write the output: "), "{args:?}: {code:?} {told}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert_eq!(run(writer.into()), (Some(0), String::new()), "{args:?}");
+    }
+}

@@ -255,6 +255,21 @@ fn a_wrong_backup_gets_the_right_ones_told() {
     let receipt = home.receipt(&["install", "--yes"]);
     let backup = receipt["backup"].as_str().expect("a backup");
     assert!(stderr(&home).contains(&format!("there is {backup} (install)")), "{}", stderr(&home));
+    // A file beside the backups is none.
+    let file = Path::new(backup).with_file_name("lock");
+    fs::write(&file, "").expect("writes");
+    let told = String::from_utf8_lossy(&home.run(&["rollback", "--backup", "lock"]).stderr).into_owned();
+    assert!(told.contains("it is no directory") && told.contains(backup) && !told.contains("os error"), "{told}");
+}
+
+/// What is named is taken.
+#[test]
+fn the_agents_that_can_be_installed_are_named() {
+    let home = Home::new();
+    for command in ["install", "uninstall", "doctor"] {
+        let told = String::from_utf8_lossy(&home.run(&[command, "--agent", "nope"]).stderr).into_owned();
+        assert!(told.contains("there are codex, ") && !told.contains("generic"), "{told}");
+    }
 }
 
 /// Containers of the user's that are empty without us stay, after an install, an upgrade, a way back and forth; and

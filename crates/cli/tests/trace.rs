@@ -386,7 +386,7 @@ fn a_recording_can_be_read() {
         "<- session/fly #3 failed: ",
         "agent_message_chunk",
         "the agent exited with 0",
-        "unknown_method: 1 frames",
+        "unknown_method: 1 frame\n",
     ] {
         assert!(text.contains(expected), "{expected} is not in\n{text}");
     }

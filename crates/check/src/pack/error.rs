@@ -166,6 +166,16 @@ pub enum LoadProblem {
         /// The names that there are, as `; there are a, b`, or empty.
         known: String,
     },
+    /// A variable where none is filled in.
+    #[error(
+        "`{member}` is sent as it is written, and `${{{name}}}` is not filled in: `blocks` takes variables, and `$${{` for a plain `${{`"
+    )]
+    NotFilled {
+        /// The member that has it.
+        member: &'static str,
+        /// The variable.
+        name: String,
+    },
     /// Members that exclude each other, or that need each other.
     #[error("`{step}` needs {rule}")]
     Members {

@@ -184,6 +184,7 @@ impl Validator {
                     .iter()
                     .chain(step.additional_directories.iter().flatten())
                     .try_for_each(|text| variables(text))?;
+                step.mcp_servers.iter().flatten().try_for_each(|server| each_string(server, &variables))?;
                 wait_fits(step.timeout_ms)
             }
             Step::Request(step) => {
@@ -195,12 +196,15 @@ impl Validator {
             Step::Prompt(step) => {
                 session(&step.session)?;
                 self.prompt(step)?;
-                step.blocks.iter().flatten().try_for_each(|block| each_string(block, &variables))?;
+                step.blocks.iter().flatten().chain(&step.meta).try_for_each(|value| each_string(value, &variables))?;
                 wait_fits(step.timeout_ms)
             }
             Step::Cancel(step) => session(&step.session),
             Step::CancelRequest(step) => named("request", &step.of),
-            Step::Respond(step) => respond(step),
+            Step::Respond(step) => {
+                step.result_json.iter().try_for_each(|text| variables(text))?;
+                respond(step)
+            }
             Step::Raw(step) => {
                 step.text.iter().try_for_each(|text| variables(text))?;
                 raw(step)
@@ -217,6 +221,9 @@ impl Validator {
         let given = [step.prompt.is_some(), step.text.is_some(), step.blocks.is_some()];
         if given.iter().filter(|given| **given).count() != 1 {
             return Err(LoadProblem::Members { step: "prompt", rule: "exactly one of `prompt`, `text` and `blocks`" });
+        }
+        if let Some(name) = step.text.as_deref().and_then(first_variable) {
+            return Err(LoadProblem::NotFilled { member: "text", name: name.to_owned() });
         }
         match &step.prompt {
             Some(key) if !self.prompts.contains(key) => Err(unknown("prompt", key, self.prompts.iter())),
@@ -387,6 +394,12 @@ fn each_string(value: &Value, check: &dyn Fn(&str) -> Result<(), LoadProblem>) -
         Value::Object(members) => members.values().try_for_each(|value| each_string(value, check)),
         _ => Ok(()),
     }
+}
+
+/// The first `${..}` of a text, whether it would be filled in or not.
+fn first_variable(text: &str) -> Option<&str> {
+    let (_, behind) = text.split_once("${")?;
+    behind.split_once('}').map(|(name, _)| name)
 }
 
 /// Checks the `${..}` of a text.

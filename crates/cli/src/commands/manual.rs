@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use clap::{Args, Command};
+use clap::{Arg, ArgAction, Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -49,9 +49,45 @@ pub(crate) fn man(args: &ManArgs, mut pintle: Command) -> Result<Exit, CommandEr
         };
         command = next.clone();
     }
+    let synopsis = synopsis(&command);
     let mut page = Vec::new();
-    Man::new(command).render(&mut page)?;
+    let source = concat!("pintle ", env!("CARGO_PKG_VERSION"));
+    Man::new(command.override_usage(synopsis)).source(source).render(&mut page)?;
     print(&page)
+}
+
+/// How a command is called, with the names of what its options take.
+fn synopsis(command: &Command) -> String {
+    let mut words = vec![command.get_bin_name().unwrap_or("pintle").to_owned()];
+    let is_shown = |arg: &&Arg| !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str());
+    words.extend(command.get_opts().filter(is_shown).map(synopsis_of));
+    let flag = |arg: &&Arg| is_shown(arg) && !arg.is_positional() && !arg.get_action().takes_values();
+    words.extend(command.get_arguments().filter(flag).map(synopsis_of));
+    words.extend(command.get_positionals().filter(is_shown).map(synopsis_of));
+    if command.has_subcommands() {
+        words.push("COMMAND".to_owned());
+    }
+    words.join(" ")
+}
+
+fn synopsis_of(arg: &Arg) -> String {
+    let values = arg.get_value_names().unwrap_or_default().join(" ");
+    let name = match (arg.get_long(), arg.get_short()) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some(short)) => format!("-{short}"),
+        (None, None) if arg.is_last_set() => "--".to_owned(),
+        (None, None) => String::new(),
+    };
+    let takes_none = arg.get_num_args().is_some_and(|range| range.min_values() == 0);
+    let word = match (name.as_str(), arg.get_action().takes_values()) {
+        ("", _) => values,
+        (_, false) => name,
+        (_, true) if takes_none && !arg.is_last_set() => format!("{name}[={values}]"),
+        (_, true) => format!("{name} {values}"),
+    };
+    let more = matches!(arg.get_action(), ArgAction::Append) || arg.get_num_args().is_some_and(|n| n.max_values() > 1);
+    let more = if more { ".." } else { "" };
+    if arg.is_required_set() { format!("{word}{more}") } else { format!("[{word}]{more}") }
 }
 
 fn print(bytes: &[u8]) -> Result<Exit, CommandError> {

@@ -251,6 +251,7 @@ pub fn load_backup(fs: &dyn Fs, dir: &Path) -> Result<Backup, SettingsError> {
     let bytes = match fsx::read_bounded(fs, &dir.join(MANIFEST), MANIFEST_MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(bad("it has no manifest.json")),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(bad("it is no directory")),
         Err(error) => return Err(error.into()),
     };
     let limits = ScanLimits { max_bytes: MANIFEST_MAX_BYTES, max_depth: MANIFEST_DEPTH };

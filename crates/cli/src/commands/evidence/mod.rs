@@ -196,7 +196,8 @@ fn size(bytes: u64) -> String {
     }
 }
 
-fn count(number: u64, noun: &str) -> String {
+/// A number of things in words.
+pub(crate) fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 

@@ -148,12 +148,11 @@ fn line(entry: &Entry, marks: &BTreeSet<usize>, width: usize) -> String {
     let status = if entry.status.is_empty() { String::new() } else { format!("{} ", entry.status) };
     let times = if entry.count > 1 { format!(" ({} of them)", entry.count) } else { String::new() };
     let fault = if entry.fault.is_empty() { String::new() } else { format!("  !! {}", visible(&entry.fault, 80)) };
-    let text = visible(&entry.text, width);
-    format!("{mark}{:>5} {:>10.1} ms {arrow} {what}{status}{}{text}{times}{fault}\n", entry.i, entry.t_ms, name(entry))
-}
-
-fn name(entry: &Entry) -> String {
-    if entry.name.is_empty() { String::new() } else { format!("{}: ", visible(&entry.name, 40)) }
+    let (name, text) = (visible(&entry.name, 40), visible(&entry.text, width));
+    let colon = if name.is_empty() || text.is_empty() { "" } else { ": " };
+    let line =
+        format!("{mark}{:>5} {:>10.1} ms {arrow} {what}{status}{name}{colon}{text}{times}{fault}", entry.i, entry.t_ms);
+    format!("{}\n", line.trim_end())
 }
 
 fn as_json(id: &str, run: &ScenarioRun, marks: &BTreeSet<usize>) -> Value {

@@ -9,6 +9,8 @@ use pintle_sdk::acp::types::{
 };
 use similar::{ChangeTag, TextDiff};
 
+use crate::commands::evidence::count;
+
 /// Characters of a line of somebody else's that are shown.
 const MAX_LINE_CHARS: usize = 160;
 /// Characters of a line that tells what went wrong.
@@ -135,7 +137,7 @@ pub(super) fn first_lines(text: &str, limit: usize) -> String {
     for line in lines.by_ref().take(limit) {
         let _ = writeln!(out, "      {DIM}{}{DIM:#}", cut(line));
     }
-    more(&mut out, lines.count(), "lines");
+    more(&mut out, lines.count(), "");
     out
 }
 
@@ -145,7 +147,7 @@ pub(super) fn last_lines(text: &str, limit: usize) -> String {
     let skipped = lines.len().saturating_sub(limit);
     let mut out = String::new();
     if skipped > 0 {
-        let _ = writeln!(out, "      {DIM}.. {skipped} lines before{DIM:#}");
+        let _ = writeln!(out, "      {DIM}.. {} before{DIM:#}", count(skipped as u64, "line"));
     }
     for line in &lines[skipped..] {
         let _ = writeln!(out, "      {DIM}{}{DIM:#}", cut(line));
@@ -153,9 +155,10 @@ pub(super) fn last_lines(text: &str, limit: usize) -> String {
     out
 }
 
-fn more(out: &mut String, count: usize, what: &str) {
-    if count > 0 {
-        let _ = writeln!(out, "      {DIM}.. {count} more {what}{DIM:#}");
+fn more(out: &mut String, lines: usize, of: &str) {
+    if lines > 0 {
+        let plural = if lines == 1 { "" } else { "s" };
+        let _ = writeln!(out, "      {DIM}.. {lines} more line{plural}{of}{DIM:#}");
     }
 }
 
@@ -200,7 +203,7 @@ fn diff(change: &Diff) -> String {
             let _ = writeln!(out, "      {style}{mark}{}{style:#}", cut(&line));
         }
     }
-    more(&mut out, hidden, "lines of the diff");
+    more(&mut out, hidden, " of the diff");
     out
 }
 
@@ -265,7 +268,7 @@ mod tests {
 
     #[test]
     fn long_results_are_cut() {
-        assert_eq!(bare(&first_lines("a\nb\nc", 2)), "      a\n      b\n      .. 1 more lines\n");
-        assert_eq!(bare(&last_lines("a\nb\nc", 2)), "      .. 1 lines before\n      b\n      c\n");
+        assert_eq!(bare(&first_lines("a\nb\nc", 2)), "      a\n      b\n      .. 1 more line\n");
+        assert_eq!(bare(&last_lines("a\nb\nc", 2)), "      .. 1 line before\n      b\n      c\n");
     }
 }

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::about;
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -75,7 +76,7 @@ pub(crate) enum TaskCommand {
 
 /// The task pointer: what a session works on, kept through compaction, resume and crash.
 #[derive(Debug, Parser)]
-#[command(name = "pintle task", version, arg_required_else_help = true)]
+#[command(name = "pintle task", version, propagate_version = true, arg_required_else_help = true)]
 struct TaskCli {
     #[command(subcommand)]
     command: TaskCommand,
@@ -100,12 +101,13 @@ pub(crate) fn run_if_asked(args: &[OsString]) -> Option<ExitCode> {
 
 #[inline(never)]
 fn parse_and_run(words: &[OsString], program: &OsStr) -> Exit {
-    let words = std::iter::once(OsString::from("pintle task")).chain(words.iter().cloned());
-    match TaskCli::try_parse_from(words) {
+    let line = std::iter::once(OsString::from("pintle task")).chain(words.iter().cloned());
+    match TaskCli::try_parse_from(line) {
         Ok(cli) => run(&cli.command, program),
+        Err(error) if !error.use_stderr() => finish(about::print(&error, words)),
         Err(error) => {
             let _ = error.print();
-            if error.use_stderr() { Exit::Failed } else { Exit::Ok }
+            Exit::Failed
         }
     }
 }

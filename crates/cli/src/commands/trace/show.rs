@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::row::{Dir, End, Frame, Row, SCHEMA};
 use super::traces_dir;
+use crate::commands::evidence::count;
 use crate::error::CommandError;
 use crate::exit::Exit;
 
@@ -161,7 +162,8 @@ impl Reader {
     /// What is left without its end: a crash, or a row that is being written.
     fn torn(&self) -> Result<Option<Shown>, CommandError> {
         let bytes = self.pending.len();
-        Ok((bytes > 0).then(|| Shown::Note(format!("the last row is not whole: {bytes} bytes of it are there"))))
+        Ok((bytes > 0)
+            .then(|| Shown::Note(format!("the last row is not whole: there is {} of it", count(bytes as u64, "byte")))))
     }
 }
 
@@ -224,10 +226,11 @@ impl View {
                 if hidden { Ok(()) } else { frame_line(out, frame, &summary) }
             }
             Row::Lost { t_ns, dir, bytes } => {
-                writeln!(out, "{} {RED}{bytes} bytes {} were not recorded{RED:#}", time(*t_ns), whither(*dir))
+                let bytes = count(*bytes, "byte");
+                writeln!(out, "{} {RED}not recorded: {bytes} {}{RED:#}", time(*t_ns), whither(*dir))
             }
             Row::Unwritten { rows } => {
-                writeln!(out, "{:>12} {RED}{rows} rows could not be written{RED:#}", "")
+                writeln!(out, "{:>12} {RED}{} could not be written{RED:#}", "", count(*rows, "row"))
             }
             Row::Limit { bytes } => {
                 writeln!(out, "{:>12} {RED}the file has reached its {bytes} bytes{RED:#}", "")
@@ -318,10 +321,11 @@ fn frame_line(out: &mut dyn Write, frame: &Frame, summary: &str) -> io::Result<(
 
 fn end_lines(out: &mut dyn Write, end: &End) -> io::Result<()> {
     let lines = |dir| end.lines.get(&dir).copied().unwrap_or(0);
-    let (to, from) = (lines(Dir::ToAgent), lines(Dir::FromAgent));
-    writeln!(out, "{} {DIM}{to} lines to the agent, {from} from it{DIM:#}", time(end.t_ns))?;
-    for (code, count) in &end.faults {
-        writeln!(out, "{:>12} {RED}{}{RED:#}: {count} frames", "", plain(code, PREVIEW_CHARS))?;
+    let (to, from) = (count(lines(Dir::ToAgent), "line"), lines(Dir::FromAgent));
+    writeln!(out, "{} {DIM}{to} to the agent, {from} from it{DIM:#}", time(end.t_ns))?;
+    for (code, frames) in &end.faults {
+        let frames = count(*frames, "frame");
+        writeln!(out, "{:>12} {RED}{}{RED:#}: {frames}", "", plain(code, PREVIEW_CHARS))?;
     }
     for open in &end.unanswered {
         let (method, id) = (plain(&open.method, PREVIEW_CHARS), plain(&open.id, PREVIEW_CHARS));

@@ -35,7 +35,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Only this agent: codex, claude, gemini, qwen, copilot, cursor or opencode. Repeatable; default: those found here.
-    #[arg(long = "agent", value_parser = agent_words)]
+    #[arg(long = "agent", value_name = "AGENT", value_parser = agent_words)]
     agents: Vec<Agent>,
     /// The state root; default: every known one.
     #[arg(long, value_name = "DIR")]

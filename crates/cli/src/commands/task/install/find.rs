@@ -105,7 +105,10 @@ pub(in crate::commands::task) fn agent_words(word: &str) -> Result<Agent, String
             Err("the generic agent has no settings that pintle knows: write its hook entry by hand".into())
         }
         Ok(agent) => Ok(agent),
-        Err(error) => Err(format!("{error}")),
+        Err(_) => {
+            let known: Vec<&str> = Host::ALL.iter().map(|host| host.agent().as_str()).collect();
+            Err(format!("no such agent is known; there are {}", known.join(", ")))
+        }
     }
 }
 

@@ -42,7 +42,7 @@ const RECEIPT_SCHEMA: &str = "pintle.install-receipt.v1";
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
     /// Only this agent: codex, claude, gemini, qwen, copilot, cursor or opencode. Repeatable.
-    #[arg(long = "agent", value_parser = agent_words)]
+    #[arg(long = "agent", value_name = "AGENT", value_parser = agent_words)]
     agents: Vec<Agent>,
     /// Every agent that pintle knows, found here or not.
     #[arg(long, conflicts_with = "agents")]
@@ -64,7 +64,7 @@ pub(crate) struct InstallArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
     /// Only this agent. Repeatable; without it, every agent that has something of ours.
-    #[arg(long = "agent", value_parser = agent_words)]
+    #[arg(long = "agent", value_name = "AGENT", value_parser = agent_words)]
     agents: Vec<Agent>,
     #[command(flatten)]
     consent: Consent,

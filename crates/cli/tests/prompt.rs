@@ -399,7 +399,7 @@ fn an_agent_that_writes_no_json_rpc_is_told_its_first_line() {
     let run = user.said(&["--startup-timeout", "1", "x"], &noisy);
     run.assert_told(5, &["is no JSON-RPC", "within 1 s", "Welcome to my agent"]);
     assert!(!run.stderr.contains("more time"), "{}", run.stderr);
-    let gone = user.said(&["x"], &["/bin/sh", "-c", "echo usage: my-agent --acp"]);
+    let gone = user.said(&["x"], &["/bin/sh", "-c", "read -r line; echo usage: my-agent --acp"]);
     gone.assert_told(5, &["went away", "no JSON-RPC: usage: my-agent --acp"]);
 }
 

@@ -22,9 +22,12 @@ const READY_BLOCKS: usize = READY_BYTES / BLOCK_BYTES;
 pub(super) struct Spare(Mutex<Vec<BytesMut>>);
 
 impl Spare {
-    /// Makes the blocks, outside of the relay.
-    pub(super) fn fill(&self) {
+    /// Makes the blocks, outside of the relay, as long as somebody may need them.
+    pub(super) fn fill(&self, is_over: impl Fn() -> bool) {
         for _ in 0..READY_BLOCKS {
+            if is_over() {
+                return;
+            }
             // Written to, so that the system has given all of it.
             let mut block = vec![u8::MAX; BLOCK_BYTES];
             block.clear();
@@ -121,9 +124,16 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_that_is_over_makes_no_more_memory() {
+        let spare = Spare::default();
+        spare.fill(|| true);
+        assert!(spare.take().is_none());
+    }
+
+    #[test]
     fn a_flood_uses_what_is_ready_and_keeps_no_more_than_that() {
         let spare = Arc::new(Spare::default());
-        spare.fill();
+        spare.fill(|| false);
         let mut blocks = Blocks::new(spare.clone());
         let flood = read(&mut blocks, 4 * (1 + READY_BLOCKS));
         assert!(spare.take().is_none());

@@ -165,7 +165,7 @@ mod agent {
     /// The recorder on its thread.
     struct Recording {
         queue: Arc<Queue>,
-        /// Memory for the relay, which the recorder makes while nothing passes.
+        /// Memory for the relay, made while nothing passes.
         spare: Arc<Spare>,
         rest: mpsc::Receiver<Rest>,
         path: PathBuf,
@@ -204,10 +204,15 @@ mod agent {
             let queue = Arc::new(Queue::default());
             let (sender, rest) = mpsc::sync_channel(1);
             let spare = Arc::new(Spare::default());
-            let (reader, filled) = (queue.clone(), spare.clone());
+            // Apart from the recorder, which a busy machine would keep waiting for it. Without it a flood only takes longer.
+            let (watched, filled) = (queue.clone(), spare.clone());
+            let _ = thread::Builder::new().name("memory".to_owned()).spawn(move || {
+                give_way();
+                filled.fill(|| watched.is_closed());
+            });
+            let reader = queue.clone();
             let thread = thread::Builder::new().name("recorder".to_owned()).spawn(move || {
                 give_way();
-                filled.fill();
                 // Nobody waits for it any more where it took too long.
                 let _ = sender.send(record(&reader, sink, &start, sanitiser));
             });

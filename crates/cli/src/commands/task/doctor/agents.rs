@@ -221,7 +221,8 @@ fn check_program(agent: Agent, installed: &str, own: &str, report: &mut Report) 
     }
     match child::run(Command::new(installed).arg("--version"), "", OWN_VERSION_WAIT) {
         Ok(ran) if ran.code == Some(0) => {
-            let version = ran.stdout.split_whitespace().last().unwrap_or_default().to_owned();
+            // The name, then the version; what a version is made of may stand behind them.
+            let version = ran.stdout.split_whitespace().nth(1).unwrap_or_default().to_owned();
             let same = version == env!("CARGO_PKG_VERSION");
             let text = format!("the hook runs `{installed}`, version {version}");
             report.add(if same {

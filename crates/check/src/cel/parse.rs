@@ -1,7 +1,7 @@
 //! Expressions from text, by two parsers of the crate that read the same language.
 //!
-//! The one that is generated from the grammar knows where everything stands, but takes about a millisecond for an
-//! expression, and a pack has hundreds. So an expression is read by the one that was written by hand, and by the other
+//! The one that is generated from the grammar knows where everything stands, but is slow, and a pack has hundreds of
+//! expressions, which a check reads twice. So an expression is read by the one that was written by hand, and by the other
 //! only when the first does not take it, or when somebody must be told what is wrong with it. That both make the same
 //! of whatever the first takes is a property test.
 
